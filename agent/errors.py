@@ -1,0 +1,50 @@
+"""One short tree of errors, split by who must act.
+
+Every error carries what happened, why we think so, and what to do next; ``str()`` gives all three on one line.
+Raise the narrowest class, catch by name.
+"""
+
+from __future__ import annotations
+
+
+class GraftsmithError(Exception):
+    """Base of everything that we raise on purpose.
+
+    Args:
+        what: what happened, one sentence without a final stop.
+        why: why we think so; may be empty.
+        todo: what the reader can do next; may be empty.
+    """
+
+    def __init__(self, what: str, *, why: str = "", todo: str = "") -> None:
+        super().__init__(what, why, todo)
+        self.what = what
+        self.why = why
+        self.todo = todo
+
+    def __str__(self) -> str:
+        return ". ".join(part.rstrip(".") for part in (self.what, self.why, self.todo) if part) + "."
+
+
+class UserError(GraftsmithError):
+    """The person who asked must act: a wrong argument, an unusable repository, a question to answer."""
+
+
+class OperatorError(GraftsmithError):
+    """Whoever runs Graftsmith must act: settings, permissions, a missing program, a full disk."""
+
+
+class RetryLater(GraftsmithError):
+    """Nobody must act: the same call may work later.
+
+    Args:
+        after_s: seconds to wait at least, when the other side said so.
+    """
+
+    def __init__(self, what: str, *, why: str = "", todo: str = "", after_s: float | None = None) -> None:
+        super().__init__(what, why=why, todo=todo)
+        self.after_s = after_s
+
+
+class BugError(GraftsmithError):
+    """We must act: an invariant of our own does not hold."""

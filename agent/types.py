@@ -1,0 +1,357 @@
+"""The values that cross the engine's borders: what goes into a run and what comes out.
+
+All are frozen and carry their own JSON form (``model_dump_json`` / ``model_validate_json``), because a run
+may happen in another process or on another machine. Bytes travel as base64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class Value(BaseModel):
+    """Base of every value: frozen, no unknown fields, bytes as base64 in JSON."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_bytes="base64", val_json_bytes="base64")
+
+
+# ── words ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Stage(StrEnum):
+    """A named step of a run, in order."""
+
+    PREPARE = "prepare"
+    INDEX = "index"
+    BASELINE = "baseline"
+    PLAN = "plan"
+    WORK = "work"
+    VERIFY = "verify"
+    PROVE = "prove"
+    REPORT = "report"
+
+
+class Outcome(StrEnum):
+    """How a job ended."""
+
+    PROPOSED = "proposed"
+    UPDATED = "updated"
+    ANSWERED = "answered"
+    PLANNED = "planned"
+    NO_CHANGE = "no_change"
+    ALREADY_FIXED = "already_fixed"
+    NOT_REPRODUCED = "not_reproduced"
+    NEEDS_INPUT = "needs_input"
+    TESTS_FAILING = "tests_failing"
+    STUCK = "stuck"
+    BUDGET_REACHED = "budget_reached"
+    BLOCKED = "blocked"
+    CANCELLED = "cancelled"
+    FAILED = "failed"
+
+
+# ── what a run is given ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Task(Value):
+    """What a person asked for. Every field is untrusted text."""
+
+    title: str
+    body: str = ""
+    request: str = ""
+    """The words after the command, for example ``fix the parser`` without ``/agent fix``."""
+    comments: tuple[str, ...] = ()
+    """Earlier comments by people who may command the bot, oldest first."""
+    number: int | None = None
+    """The issue or pull request, when there is one."""
+
+
+class Budget(Value):
+    """Upper bounds of one run, each checked before every model call. ``None`` means no bound of that kind."""
+
+    dollars: float | None = 5.0
+    tokens: int | None = 1_000_000
+    minutes: float | None = 60.0
+    steps: int | None = 100
+    """Model calls."""
+    fix_rounds: int = 3
+
+
+class ModelEndpoint(Value):
+    """An OpenAI-compatible endpoint. ``api_key`` is the run's own short-lived token when the App drives the run."""
+
+    base_url: str
+    api_key: str = Field(repr=False)
+    model: str
+
+
+class Commands(Value):
+    """How to set up and test the target. Empty means: detect it from the base commit."""
+
+    setup: tuple[str, ...] = ()
+    """Shell lines, run with a network and without secrets, before the baseline."""
+    test: str = ""
+    """One shell line. ``{report}`` in it is replaced by the path where a JUnit XML report is expected."""
+
+
+class RunSpec(Value):
+    """Everything a run needs, and nothing that it could leak: no GitHub token, no provider key."""
+
+    run_id: str
+    task: Task
+    git_dir: str
+    """A bare repository that the sandbox can't write, holding ``base_sha`` and its tree."""
+    base_sha: str
+    view: str = "/workspace"
+    """Where the checkout appears inside the sandbox. A local run uses the user's own path, so that editable installs
+    and absolute shebangs resolve to the copy."""
+    origin: str | None = None
+    """The user's checkout on this machine (local runs only): the source of ignored files that tests need."""
+    work_dir: str
+    """A folder of this run for checkouts, logs and reports; removed by whoever made it."""
+    cache_dir: str
+    """A folder that outlives the run: index and set-up caches."""
+    commands: Commands = Commands()
+    budget: Budget = Budget()
+    model: ModelEndpoint
+    seed: str
+    """Secret of this run; fences around untrusted text are derived from it."""
+    command_timeout_s: float = 900.0
+
+
+# ── changes ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+FileMode = Literal["100644", "100755", "120000"]
+
+
+class FileChange(Value):
+    """The whole new state of one path. ``content is None`` means deleted."""
+
+    path: str
+    """Relative, ``/``-separated, no ``.`` or ``..`` part; decoded with surrogateescape where it is not UTF-8."""
+    mode: FileMode = "100644"
+    content: bytes | None
+
+
+class ChangeSet(Value):
+    """The result of a run as data: apply ``changes`` to the tree of ``base_sha``."""
+
+    base_sha: str
+    changes: tuple[FileChange, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+
+# ── plan ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class PlanStep(Value):
+    """One step: what it achieves, where, after what, and how to see that it is done."""
+
+    id: str
+    objective: str
+    files: tuple[str, ...] = ()
+    depends_on: tuple[str, ...] = ()
+    done_when: str = ""
+
+
+class Plan(Value):
+    """What the model means to do. Text in it is the model's: data to show, never an order."""
+
+    intent: Literal["bug_fix", "feature", "refactoring", "performance", "tests", "documentation", "question"]
+    summary: str
+    entities: tuple[str, ...] = ()
+    steps: tuple[PlanStep, ...]
+    tests: tuple[str, ...] = ()
+    """Tests to add, one line each."""
+    test_changes: str = ""
+    """Why existing tests must change, when the issue asks for it; empty means that they may not."""
+    risks: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
+
+
+# ── evidence ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class TestOutcome(StrEnum):
+    """What a structured report says of one test id."""
+
+    __test__ = False
+
+    PASSED = "passed"
+    FAILED = "failed"
+    ERROR = "error"
+    SKIPPED = "skipped"
+    XFAILED = "xfailed"
+
+
+class SuiteStatus(StrEnum):
+    """What one run of the tests amounts to as a whole; decided from the exit code *and* the report."""
+
+    OK = "ok"  # ran, report agrees with the exit code, nothing failed
+    FAILING = "failing"  # ran, report agrees with the exit code, something failed
+    NO_TESTS = "no_tests"  # neither green nor red
+    NOT_RUN = "not_run"  # could not start or collect: a wrong command, a broken import, a missing tool
+    TIMED_OUT = "timed_out"
+    OUT_OF_MEMORY = "out_of_memory"
+    INCONSISTENT = "inconsistent"  # report and exit code disagree: nothing can be concluded
+
+
+class TestRun(Value):
+    """One execution of (part of) the target's tests, as the harness measured it."""
+
+    __test__ = False
+
+    command: tuple[str, ...]
+    status: SuiteStatus
+    outcomes: Mapping[str, TestOutcome] = Field(default_factory=dict)
+    """Test id → outcome. Ids are the runner's own (``tests/test_a.py::test_x[1]``)."""
+    messages: Mapping[str, str] = Field(default_factory=dict)
+    """Test id → short clean failure text, for failures and errors only."""
+    exit_code: int | None = None
+    seconds: float = 0.0
+    log: str = ""
+    """Tail of the output, clean text; the raw bytes are the file ``log_file``."""
+    log_file: str = ""
+    detail: str = ""
+    """Why, in a sentence for a person, when the status is neither ok nor failing."""
+    structured: bool = True
+    """False when there is only an exit code: no test ids are known."""
+    isolation: str = ""
+
+    def ids(self, *wanted: TestOutcome) -> frozenset[str]:
+        """The ids that ended in one of ``wanted``."""
+        return frozenset(test for test, outcome in self.outcomes.items() if outcome in wanted)
+
+    @property
+    def passed(self) -> frozenset[str]:
+        return self.ids(TestOutcome.PASSED, TestOutcome.XFAILED)
+
+    @property
+    def failed(self) -> frozenset[str]:
+        return self.ids(TestOutcome.FAILED, TestOutcome.ERROR)
+
+
+class Comparison(Value):
+    """Test ids before against after. ``regressed`` and ``lost`` must be empty for a proven change."""
+
+    fixed: tuple[str, ...] = ()
+    """Failed before, passes now."""
+    added: tuple[str, ...] = ()
+    """Not there before, passes now."""
+    added_failing: tuple[str, ...] = ()
+    regressed: tuple[str, ...] = ()
+    """Passed before, fails now."""
+    lost: tuple[str, ...] = ()
+    """Passed or failed before, and now neither passes nor fails: gone, renamed or skipped."""
+    still_failing: tuple[str, ...] = ()
+    flaky: tuple[str, ...] = ()
+    """Would be regressions, but flipped when run again alone."""
+
+    @property
+    def clean(self) -> bool:
+        return not (self.regressed or self.lost or self.added_failing)
+
+
+class Proof(Value):
+    """Red → green for one new or changed test."""
+
+    test: str
+    on_base: TestOutcome | Literal["missing", "not_run"]
+    """Outcome on the base commit with only the change's tests applied."""
+    on_head: TestOutcome | Literal["missing", "not_run"]
+    command: tuple[str, ...]
+    """Runs this test alone, inside the sandbox."""
+    base_digest: str
+    """SHA-256 of the tree that was tested (git tree id of base plus tests)."""
+    head_digest: str
+
+    @property
+    def holds(self) -> bool:
+        return self.on_base in (TestOutcome.FAILED, TestOutcome.ERROR) and self.on_head == TestOutcome.PASSED
+
+
+class IntegrityFinding(Value):
+    """A change that could make tests say less than before."""
+
+    kind: str
+    path: str
+    detail: str
+    hunk: str = ""
+
+
+class Evidence(Value):
+    """What the harness measured. ``None`` means: that stage was not reached."""
+
+    baseline: TestRun | None = None
+    final: TestRun | None = None
+    comparison: Comparison | None = None
+    proof: tuple[Proof, ...] = ()
+    integrity: tuple[IntegrityFinding, ...] = ()
+    reproduce: tuple[str, ...] = ()
+    """Shell lines that a person can paste to see the same thing."""
+    isolation: str = ""
+
+    @property
+    def proven(self) -> bool:
+        """Something went red → green, nothing got worse, and no test was weakened."""
+        return (
+            self.final is not None
+            and self.final.status in (SuiteStatus.OK, SuiteStatus.FAILING)
+            and self.comparison is not None
+            and self.comparison.clean
+            and bool(self.proof)
+            and all(p.holds for p in self.proof)
+            and not self.integrity
+        )
+
+
+class Usage(Value):
+    """What the model calls of a run took."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    cached_tokens: int = 0
+    output_tokens: int = 0
+    dollars: float | None = None
+    """``None`` when no price is known for the model: never shown as zero."""
+    estimated: bool = False
+    """True when at least one reply came without usable token counts."""
+
+
+class FileReason(Value):
+    """Why one file was changed, in the model's words."""
+
+    path: str
+    reason: str
+
+
+class RunResult(Value):
+    """The end of a run. Always written, also when the run went wrong."""
+
+    run_id: str
+    outcome: Outcome
+    reason: str
+    """What happened and why, for a person."""
+    next_step: str = ""
+    """What the person can do now."""
+    summary: str = ""
+    """The model's own account of the change."""
+    plan: Plan | None = None
+    change_set: ChangeSet
+    file_reasons: tuple[FileReason, ...] = ()
+    evidence: Evidence = Evidence()
+    usage: Usage = Usage()
+    seconds: Mapping[str, float] = Field(default_factory=dict)
+    """Stage → seconds."""
+    notes: tuple[str, ...] = ()
+    """Facts that the reader should know: degraded isolation, skipped files, flaky tests."""
+    prompt_version: str = ""
+
+
+Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{40,64}$")]
