@@ -1,0 +1,311 @@
+"""Settings: read once from the environment and ``.env``, typed, frozen, and passed on as a value.
+
+The only module that reads environment variables. Names that people know from other GitHub Apps and OpenAI clients keep
+their spelling (``APP_ID``, ``OPENAI_MODEL``, …); everything of our own starts with ``GRAFTSMITH_``.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import difflib
+import os
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+from urllib.parse import urlsplit
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
+from cryptography.hazmat.primitives.serialization import load_pem_private_key
+from dotenv import dotenv_values
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic_core import PydanticCustomError
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+
+from agent.errors import OperatorError
+from agent.types import Budget, ModelEndpoint
+
+_PREFIX = "GRAFTSMITH_"
+_PUBLIC_OPENAI = "https://api.openai.com/v1"
+_PUBLIC_GITHUB = "https://api.github.com"
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def _default_state_dir() -> Path:
+    base = os.environ.get("XDG_STATE_HOME", "")
+    return (Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "state") / "graftsmith"
+
+
+def _web_url(value: str, name: str) -> str:
+    """``value`` without a trailing slash; refuses what is no URL, and plain HTTP to another machine."""
+    url = urlsplit(value)
+    if url.scheme not in ("http", "https") or not url.hostname:
+        raise ValueError(f"{name} must be a URL such as https://example.org")
+    if url.username or url.password:
+        raise ValueError(f"{name} must not hold a user name or password")
+    return value.rstrip("/")
+
+
+class EngineSettings(BaseSettings):
+    """What a run of the engine needs, also without GitHub (``graftsmith run``)."""
+
+    model_config = SettingsConfigDict(
+        frozen=True, extra="ignore", env_ignore_empty=True, env_file_encoding="utf-8", hide_input_in_errors=True
+    )
+
+    openai_base_url: str = Field(default=_PUBLIC_OPENAI, validation_alias="OPENAI_BASE_URL")
+    openai_api_key: SecretStr = Field(default=SecretStr(""), validation_alias="OPENAI_API_KEY", validate_default=True)
+    """Empty only for an endpoint of the operator's own that asks for none."""
+    openai_model: str = Field(validation_alias="OPENAI_MODEL")
+
+    state_dir: Path = Field(default_factory=_default_state_dir, validation_alias="GRAFTSMITH_STATE_DIR")
+    """Everything we keep: databases, runs, caches. Made with mode 0700."""
+    max_dollars: float | None = Field(default=5.0, gt=0, validation_alias="GRAFTSMITH_MAX_DOLLARS")
+    max_tokens: int | None = Field(default=1_000_000, gt=0, validation_alias="GRAFTSMITH_MAX_TOKENS")
+    max_minutes: float | None = Field(default=60.0, gt=0, validation_alias="GRAFTSMITH_MAX_MINUTES")
+    max_steps: int | None = Field(default=100, gt=0, validation_alias="GRAFTSMITH_MAX_STEPS")
+    fix_rounds: int = Field(default=3, ge=0, le=20, validation_alias="GRAFTSMITH_FIX_ROUNDS")
+    command_timeout_s: float = Field(default=900.0, gt=0, validation_alias="GRAFTSMITH_COMMAND_TIMEOUT")
+    """Wall seconds for one command of the target, its whole test suite included."""
+    prices: Path | None = Field(default=None, validation_alias="GRAFTSMITH_PRICES")
+    """A price table that replaces the shipped one."""
+    pip_index_url: str | None = Field(default=None, validation_alias="GRAFTSMITH_PIP_INDEX_URL")
+    """Package index for the set-up phase of Python targets. Without secrets: code under test can read it."""
+    npm_registry: str | None = Field(default=None, validation_alias="GRAFTSMITH_NPM_REGISTRY")
+    """The same for JavaScript targets."""
+    log_level: str = Field(
+        default="info", pattern="^(debug|info|warning|error)$", validation_alias="GRAFTSMITH_LOG_LEVEL"
+    )
+
+    @field_validator("openai_base_url")
+    @classmethod
+    def _check_openai_base_url(cls, value: str) -> str:
+        return _web_url(value, "OPENAI_BASE_URL")
+
+    @field_validator("pip_index_url", "npm_registry")
+    @classmethod
+    def _check_registry(cls, value: str | None) -> str | None:
+        return value if value is None else _web_url(value, "a package registry")
+
+    @field_validator("max_dollars", "max_tokens", "max_minutes", "max_steps", mode="before")
+    @classmethod
+    def _none_means_unlimited(cls, value: object) -> object:
+        return None if isinstance(value, str) and value.strip().lower() == "none" else value
+
+    @field_validator("state_dir", "prices")
+    @classmethod
+    def _absolute(cls, value: Path | None) -> Path | None:
+        return value if value is None else value.expanduser().absolute()
+
+    @field_validator("prices")
+    @classmethod
+    def _price_file_exists(cls, value: Path | None) -> Path | None:
+        if value is not None and not value.is_file():
+            raise ValueError(f"there is no file {value}")
+        return value
+
+    @field_validator("openai_api_key")
+    @classmethod
+    def _public_endpoint_needs_a_key(cls, value: SecretStr, info: ValidationInfo) -> SecretStr:
+        if info.data.get("openai_base_url") == _PUBLIC_OPENAI and not value.get_secret_value():
+            raise PydanticCustomError("missing", "missing")
+        return value
+
+    @property
+    def budget(self) -> Budget:
+        """The bounds of one run."""
+        return Budget(
+            dollars=self.max_dollars,
+            tokens=self.max_tokens,
+            minutes=self.max_minutes,
+            steps=self.max_steps,
+            fix_rounds=self.fix_rounds,
+        )
+
+    @property
+    def provider(self) -> ModelEndpoint:
+        """The real model endpoint, with the real key: for our own process only, never for a run of the App."""
+        return ModelEndpoint(
+            base_url=self.openai_base_url,
+            api_key=self.openai_api_key.get_secret_value() or "none",
+            model=self.openai_model,
+        )
+
+
+class Settings(EngineSettings):
+    """What ``graftsmith serve`` needs."""
+
+    app_id: int = Field(gt=0, validation_alias="APP_ID")
+    private_key: SecretStr = Field(validation_alias="PRIVATE_KEY")
+    """PEM text of the App's RSA key, wherever it came from."""
+    webhook_secret: SecretStr = Field(validation_alias="WEBHOOK_SECRET", min_length=8)
+    github_api_url: str = Field(default=_PUBLIC_GITHUB, validation_alias="GITHUB_API_URL")
+
+    host: str = Field(default="127.0.0.1", validation_alias="GRAFTSMITH_HOST")
+    port: int = Field(default=8000, ge=0, le=65535, validation_alias="GRAFTSMITH_PORT")
+    public_url: str | None = Field(default=None, validation_alias="GRAFTSMITH_PUBLIC_URL")
+    """Where people and runners reach this server; used in links only."""
+    database_url: str | None = Field(default=None, validation_alias="GRAFTSMITH_DATABASE_URL")
+    """``postgresql://…`` for several machines; without it, SQLite under ``state_dir``."""
+    label: str = Field(default="agent", min_length=1, max_length=50, validation_alias="GRAFTSMITH_LABEL")
+    allowed_bots: Annotated[frozenset[str], NoDecode] = Field(
+        default=frozenset(), validation_alias="GRAFTSMITH_ALLOWED_BOTS"
+    )
+    """Logins of bots that may command us, separated by commas; names only, no patterns."""
+    concurrency: int = Field(default=2, ge=1, le=64, validation_alias="GRAFTSMITH_CONCURRENCY")
+    """Jobs at a time in this process."""
+    max_waiting: int = Field(default=500, ge=1, validation_alias="GRAFTSMITH_MAX_WAITING")
+    """Unfinished jobs of one repository; above it a delivery is turned away with 503 and can be redelivered."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_private_key(cls, data: Any) -> Any:
+        """Hand the path to the field's own check when only ``PRIVATE_KEY_PATH`` is given."""
+        path = data.pop("PRIVATE_KEY_PATH", None)
+        if path:
+            data["PRIVATE_KEY"] = _TwoKeys() if data.get("PRIVATE_KEY") else Path(path)
+        return data
+
+    private_key_path: Path | None = Field(default=None, validation_alias="PRIVATE_KEY_PATH", exclude=True, repr=False)
+
+    @field_validator("private_key", mode="before")
+    @classmethod
+    def _check_private_key(cls, value: object) -> SecretStr:
+        if isinstance(value, _TwoKeys):
+            raise ValueError("PRIVATE_KEY and PRIVATE_KEY_PATH are both set: remove one of them")
+        if isinstance(value, Path):
+            return _rsa_pem(_read_key(value.expanduser()))
+        return _rsa_pem(value.get_secret_value() if isinstance(value, SecretStr) else str(value))
+
+    @field_validator("github_api_url")
+    @classmethod
+    def _check_github_api_url(cls, value: str) -> str:
+        value = _web_url(value, "GITHUB_API_URL")
+        url = urlsplit(value)
+        if url.scheme == "http" and url.hostname not in _LOOPBACK:
+            raise ValueError("GITHUB_API_URL must start with https://, because tokens travel to it")
+        if url.hostname == "github.com":
+            raise ValueError(f"for github.com it is {_PUBLIC_GITHUB}, the default: remove the setting")
+        return value
+
+    @field_validator("public_url")
+    @classmethod
+    def _check_public_url(cls, value: str | None) -> str | None:
+        return value if value is None else _web_url(value, "GRAFTSMITH_PUBLIC_URL")
+
+    @field_validator("database_url")
+    @classmethod
+    def _check_database_url(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("postgresql://", "postgresql+psycopg://")):
+            raise ValueError("only postgresql://user@host/name works here; without it SQLite is used")
+        return value
+
+    @field_validator("allowed_bots", mode="before")
+    @classmethod
+    def _split_bots(cls, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        names = frozenset(name.strip() for name in value.split(",") if name.strip())
+        if any("*" in name for name in names):
+            raise ValueError("name each bot; a pattern such as * would let any app command us")
+        return names
+
+    @property
+    def github_web_url(self) -> str:
+        """Where people and git go: ``https://github.com`` or the root of the Enterprise server."""
+        if self.github_api_url == _PUBLIC_GITHUB:
+            return "https://github.com"
+        url = urlsplit(self.github_api_url)
+        if url.path in ("", "/") and (url.hostname or "").startswith("api."):  # Enterprise Cloud with data residency
+            return f"{url.scheme}://{url.netloc.removeprefix('api.')}"
+        return f"{url.scheme}://{url.netloc}{url.path.removesuffix('/api/v3')}"
+
+
+class _TwoKeys:
+    """Stands for a private key that was given twice."""
+
+
+def _read_key(path: Path) -> str:
+    try:
+        return path.read_text(encoding="ascii")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is not a PEM text file"
+        raise ValueError(f"PRIVATE_KEY_PATH {path} can't be read: {reason}") from error
+
+
+def _rsa_pem(text: str) -> SecretStr:
+    """Accepts real newlines, ``\\n`` written out, and the whole file in base64, as hosting panels make people do."""
+    text = text.replace("\\r", "").replace("\\n", "\n").strip()
+    if "-----BEGIN" not in text:
+        try:
+            text = base64.b64decode("".join(text.split()), validate=True).decode("ascii").strip()
+        except (binascii.Error, UnicodeDecodeError):
+            text = ""
+    try:
+        key = load_pem_private_key(text.encode("ascii"), password=None)
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, RSAPrivateKey):
+        raise ValueError("it is not an RSA private key in PEM form (-----BEGIN RSA PRIVATE KEY----- …)")
+    return SecretStr(text + "\n")
+
+
+# What to do about each setting, shown when it is missing or wrong.
+_TODO = {
+    "APP_ID": "copy the number 'App ID' from the App's settings page on GitHub",
+    "PRIVATE_KEY": "generate a private key on the App's settings page and set PRIVATE_KEY_PATH to the .pem file, "
+    "or PRIVATE_KEY to its text",
+    "WEBHOOK_SECRET": "set it to the webhook secret from the App's settings page (8 characters or more)",
+    "GITHUB_API_URL": f"leave it out for github.com ({_PUBLIC_GITHUB}); for an Enterprise server use https://HOST/api/v3",
+    "OPENAI_API_KEY": "set it to your provider's key, or point OPENAI_BASE_URL at an endpoint that asks for none",
+    "OPENAI_BASE_URL": "set it to the address of an OpenAI-compatible endpoint, for example http://127.0.0.1:8080/v1",
+    "OPENAI_MODEL": "set it to a model name that the endpoint knows",
+}
+
+S = TypeVar("S", bound=EngineSettings)
+
+
+def load(kind: type[S], *, env_file: Path | None = Path(".env")) -> S:
+    """Read the settings.
+
+    Args:
+        kind: ``Settings`` for the server, ``EngineSettings`` for a run without GitHub.
+        env_file: read below the environment's own values; may be missing.
+
+    Raises:
+        OperatorError: names every missing or wrong setting at once, and what to do about each. Holds no secret.
+    """
+    problems = list(_unknown_names(env_file))
+    try:
+        settings = kind(_env_file=env_file)  # type: ignore[call-arg]  # pydantic-settings adds it at run time
+    except ValidationError as error:
+        wrong = error.errors(include_input=False, include_url=False, include_context=False)
+        problems = [*(_describe(e["loc"], e["type"], e["msg"], kind) for e in wrong), *problems]
+    except UnicodeDecodeError as error:
+        raise OperatorError(f"{env_file} can't be read", why="it is not UTF-8 text", todo="Save it as UTF-8") from error
+    if problems:
+        raise OperatorError(
+            "The settings are not usable:\n" + "\n".join(f"  - {p}" for p in problems),
+            todo="\nSet them in the environment or in .env, then start again",
+        )
+    return settings
+
+
+def _describe(location: tuple[int | str, ...], kind: str, message: str, cls: type[EngineSettings]) -> str:
+    field = cls.model_fields.get(str(location[0]))
+    name = str(field.validation_alias if field else location[0])
+    what = "is missing" if kind == "missing" else f"is wrong: {message.removeprefix('Value error, ')}"
+    return ": ".join(part for part in (f"{name} {what}", _TODO.get(name, "")) if part)
+
+
+def _unknown_names(env_file: Path | None) -> Iterable[str]:
+    """A misspelt name of our own would be ignored in silence; name it instead."""
+    known = {str(field.validation_alias) for field in Settings.model_fields.values()}
+    given = set(os.environ)
+    if env_file is not None and env_file.is_file():
+        given |= set(dotenv_values(env_file, interpolate=False))
+    for name in sorted(given):
+        if name.startswith(_PREFIX) and name not in known:
+            close = difflib.get_close_matches(name, known, 1)
+            yield f"{name} is not a setting" + (f": did you mean {close[0]}?" if close else "")

@@ -1,0 +1,178 @@
+"""Settings are read once, typed, frozen; every missing or wrong one is named with what to do."""
+
+from __future__ import annotations
+
+import base64
+import os
+from pathlib import Path
+
+import pytest
+from cryptography.hazmat.primitives.asymmetric import ec, rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from pydantic import ValidationError
+
+from agent.errors import OperatorError
+from app.settings import EngineSettings, Settings, load
+
+SECRET = "a-webhook-secret"
+
+
+@pytest.fixture(scope="session")
+def pem() -> str:
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    return key.private_bytes(Encoding.PEM, PrivateFormat.TraditionalOpenSSL, NoEncryption()).decode()
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in os.environ:
+        if name.startswith(("GRAFTSMITH_", "OPENAI_", "GITHUB_", "APP_ID", "PRIVATE_KEY", "WEBHOOK_")):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def configure(monkeypatch: pytest.MonkeyPatch, pem: str, **more: str) -> None:
+    values = {
+        "APP_ID": "12",
+        "PRIVATE_KEY": pem,
+        "WEBHOOK_SECRET": SECRET,
+        "OPENAI_API_KEY": "key-of-the-provider",
+        "OPENAI_MODEL": "m-1",
+        **more,
+    }
+    for name, value in values.items():
+        monkeypatch.setenv(name, value)
+
+
+def test_well_known_names_and_defaults(monkeypatch: pytest.MonkeyPatch, pem: str) -> None:
+    configure(monkeypatch, pem, XDG_STATE_HOME="/var/lib/state")
+    settings = load(Settings)
+    assert settings.app_id == 12
+    assert settings.webhook_secret.get_secret_value() == SECRET
+    assert settings.github_api_url == "https://api.github.com"
+    assert settings.github_web_url == "https://github.com"
+    assert settings.provider.base_url == "https://api.openai.com/v1"
+    assert settings.state_dir == Path("/var/lib/state/graftsmith")
+    assert (settings.label, settings.allowed_bots, settings.budget.fix_rounds) == ("agent", frozenset(), 3)
+    with pytest.raises(ValidationError):
+        settings.app_id = 3
+
+
+def test_everything_wrong_is_named_at_once_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("APP_ID", "my-app")
+    monkeypatch.setenv("PRIVATE_KEY", "very-secret-not-a-key")
+    monkeypatch.setenv("GITHUB_API_URL", "http://ghe.example.org/api/v3")
+    monkeypatch.setenv("GRAFTSMITH_CONCURENCY", "4")
+    monkeypatch.setenv("GRAFTSMITH_PORT", "http")
+    with pytest.raises(OperatorError) as caught:
+        load(Settings)
+    text = str(caught.value)
+    for expected in (
+        "APP_ID is wrong",
+        "PRIVATE_KEY is wrong: it is not an RSA private key",
+        "WEBHOOK_SECRET is missing: set it to the webhook secret",
+        "GITHUB_API_URL is wrong: GITHUB_API_URL must start with https://",
+        "OPENAI_API_KEY is missing: set it",
+        "OPENAI_MODEL is missing",
+        "GRAFTSMITH_PORT is wrong",
+        "GRAFTSMITH_CONCURENCY is not a setting: did you mean GRAFTSMITH_CONCURRENCY?",
+    ):
+        assert expected in text
+    assert "very-secret" not in text
+
+
+def test_no_secret_shows_in_text_forms(monkeypatch: pytest.MonkeyPatch, pem: str) -> None:
+    configure(monkeypatch, pem)
+    settings = load(Settings)
+    shown = repr(settings) + str(settings) + settings.model_dump_json() + repr(settings.provider)
+    assert SECRET not in shown
+    assert "key-of-the-provider" not in shown
+    assert pem.splitlines()[1] not in shown
+
+
+@pytest.mark.parametrize("form", ["newlines", "written_out", "base64", "windows"])
+def test_private_key_forms(monkeypatch: pytest.MonkeyPatch, pem: str, form: str) -> None:
+    value = {
+        "newlines": pem,
+        "written_out": pem.replace("\n", "\\n"),
+        "base64": base64.b64encode(pem.encode()).decode(),
+        "windows": pem.replace("\n", "\r\n"),
+    }[form]
+    configure(monkeypatch, pem, PRIVATE_KEY=value)
+    got = load(Settings).private_key.get_secret_value()
+    assert got.replace("\r\n", "\n") == pem
+
+
+def test_private_key_from_a_file(monkeypatch: pytest.MonkeyPatch, pem: str, tmp_path: Path) -> None:
+    (tmp_path / "app.pem").write_text(pem)
+    configure(monkeypatch, pem, PRIVATE_KEY="", PRIVATE_KEY_PATH=str(tmp_path / "app.pem"))
+    assert load(Settings).private_key.get_secret_value() == pem
+
+
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"PRIVATE_KEY": "", "PRIVATE_KEY_PATH": "/nowhere/app.pem"}, "/nowhere/app.pem can't be read: No such file"),
+        ({"PRIVATE_KEY_PATH": "/nowhere/app.pem"}, "are both set: remove one"),
+        ({"PRIVATE_KEY": ""}, "PRIVATE_KEY is missing: generate a private key"),
+    ],
+)
+def test_unusable_private_keys(monkeypatch: pytest.MonkeyPatch, pem: str, more: dict[str, str], expected: str) -> None:
+    configure(monkeypatch, pem, **more)
+    with pytest.raises(OperatorError, match=expected):
+        load(Settings)
+
+
+def test_a_key_that_is_not_rsa_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = ec.generate_private_key(ec.SECP256R1())
+    text = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()).decode()
+    configure(monkeypatch, text)
+    with pytest.raises(OperatorError, match="not an RSA private key"):
+        load(Settings)
+
+
+def test_dotenv_file_is_read_below_the_environment(monkeypatch: pytest.MonkeyPatch, pem: str, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text(f'OPENAI_MODEL=from-file\nAPP_ID=99\nPRIVATE_KEY="{pem}"\nWEBHOOK_SECRET={SECRET}\n')
+    monkeypatch.setenv("OPENAI_MODEL", "from-environment")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    settings = load(Settings)
+    assert (settings.openai_model, settings.app_id) == ("from-environment", 99)
+
+
+def test_misspelt_name_in_the_file_is_named(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("OPENAI_MODEL=m\nOPENAI_API_KEY=k\nGRAFTSMITH_MAX_DOLARS=1\n")
+    with pytest.raises(OperatorError, match="did you mean GRAFTSMITH_MAX_DOLLARS"):
+        load(EngineSettings)
+
+
+@pytest.mark.parametrize(
+    ("api", "web"),
+    [
+        ("https://ghe.example.org/api/v3", "https://ghe.example.org"),
+        ("https://ghe.example.org/api/v3/", "https://ghe.example.org"),
+        ("https://api.acme.ghe.com", "https://acme.ghe.com"),
+        ("http://127.0.0.1:3000/api/v3", "http://127.0.0.1:3000"),
+        ("http://127.0.0.1:3000", "http://127.0.0.1:3000"),
+    ],
+)
+def test_web_address_follows_the_api_address(monkeypatch: pytest.MonkeyPatch, pem: str, api: str, web: str) -> None:
+    configure(monkeypatch, pem, GITHUB_API_URL=api)
+    assert load(Settings).github_web_url == web
+
+
+def test_engine_alone_needs_only_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_MODEL", "m")
+    monkeypatch.setenv("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1/")
+    monkeypatch.setenv("GRAFTSMITH_MAX_DOLLARS", "none")
+    settings = load(EngineSettings)
+    assert settings.provider.base_url == "http://127.0.0.1:8080/v1"
+    assert settings.provider.api_key == "none"
+    assert settings.budget.dollars is None
+
+
+def test_bots_are_named_and_never_a_pattern(monkeypatch: pytest.MonkeyPatch, pem: str) -> None:
+    configure(monkeypatch, pem, GRAFTSMITH_ALLOWED_BOTS="helper[bot], other[bot] ,")
+    assert load(Settings).allowed_bots == {"helper[bot]", "other[bot]"}
+    monkeypatch.setenv("GRAFTSMITH_ALLOWED_BOTS", "*")
+    with pytest.raises(OperatorError, match="name each bot"):
+        load(Settings)
