@@ -1,0 +1,1 @@
+"""Runs commands: trusted ones under supervision, untrusted ones isolated. Standard library only."""

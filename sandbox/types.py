@@ -1,0 +1,140 @@
+"""The values that cross this package's border, and the seam that every isolation implements."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+MIB = 1024 * 1024
+
+OnOutput = Callable[[bytes], None]
+Cancelled = Callable[[], bool]
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Upper bounds of one command. ``None`` means no bound of that kind.
+
+    ``wall_s`` and ``output_bytes`` hold everywhere; the others hold inside a sandbox only.
+    """
+
+    wall_s: float = 900.0
+    """Seconds by the monotonic clock, kept by the supervisor."""
+    cpu_s: int | None = None
+    """Processor seconds of one process."""
+    memory_bytes: int | None = 4096 * MIB
+    """Of the whole command with everything that it starts, temporary files included."""
+    pids: int | None = 512
+    """Processes and threads at the same time."""
+    file_bytes: int | None = 2048 * MIB
+    """Size of one file."""
+    output_bytes: int = 1 * MIB
+    """Bytes of output kept in memory: the head and the tail."""
+    tmp_bytes: int = 1024 * MIB
+    """Size of ``/tmp``, of the home folder and of ``/dev/shm``, each."""
+    log_bytes: int = 64 * MIB
+    """Bytes of raw output written to the log file."""
+
+
+@dataclass(frozen=True)
+class Mount:
+    """A path of this machine that a command sees, read-only unless ``writable``.
+
+    ``target`` is any absolute path inside, also one below another mount.
+    """
+
+    source: Path
+    target: str
+    writable: bool = False
+
+
+@dataclass(frozen=True)
+class Command:
+    """One command for a sandbox. Nothing is inherited: what it needs is listed here.
+
+    ``argv`` is never a shell string; ``cwd`` and the targets of ``mounts`` are paths inside.
+    """
+
+    argv: tuple[str, ...]
+    cwd: str
+    env: Mapping[str, str] = field(default_factory=dict)
+    mounts: tuple[Mount, ...] = ()
+    network: bool = False
+    stdin: bytes = b""
+    limits: Limits = Limits()
+
+
+class End(StrEnum):
+    """How a command ended."""
+
+    EXITED = "exited"
+    SIGNALLED = "signalled"
+    TIMED_OUT = "timed_out"
+    OUT_OF_MEMORY = "out_of_memory"
+    CANCELLED = "cancelled"
+
+
+@dataclass(frozen=True)
+class Finished:
+    """What is known of a command that is over; nothing that it started is alive any more."""
+
+    end: End
+    exit_code: int | None
+    """Set when ``end`` is ``EXITED``. 127: no such program."""
+    signal: int | None
+    """Set when ``end`` is ``SIGNALLED``."""
+    output: bytes
+    """Standard output and error as they came; when the middle is left out, a marker line says so."""
+    total_bytes: int
+    """Bytes that the command wrote, kept or not."""
+    seconds: float
+    log: Path | None = None
+    """The raw bytes, up to ``Limits.log_bytes``, then a marker and the tail."""
+    stdout: bytes = b""
+    """Only when the streams were asked for apart; ``output`` then holds this and ``stderr`` one after the other."""
+    stderr: bytes = b""
+
+    @property
+    def ok(self) -> bool:
+        """It ran to its own end and said 0."""
+        return self.end is End.EXITED and self.exit_code == 0
+
+
+@dataclass(frozen=True)
+class Isolation:
+    """What separates a command from this machine; ``detail`` is a sentence for a person."""
+
+    name: str
+    degraded: bool
+    detail: str
+
+
+class Sandbox(Protocol):
+    """Runs commands that nobody trusts."""
+
+    @property
+    def isolation(self) -> Isolation: ...
+
+    def run(
+        self,
+        command: Command,
+        *,
+        on_output: OnOutput | None = None,
+        cancelled: Cancelled | None = None,
+        log: Path | None = None,
+    ) -> Finished:
+        """Run to the end and return when nothing of it is alive.
+
+        Raises:
+            SandboxBroken: the sandbox did not start; says nothing about the command.
+        """
+
+    def own(self, path: Path) -> None:
+        """Make the tree at ``path`` writable for commands. Links are never followed; a file with several hard links
+        keeps its owner, because its other names may be outside."""
+
+    def reclaim(self, path: Path) -> None:
+        """Make the tree at ``path`` ours again, readable and removable. Links are never followed."""
