@@ -1,0 +1,50 @@
+"""The process of one run: a RunSpec on standard input, a RunResult and an event log in the run's folder.
+
+Started by a runner, never by a person. It holds the run's own model token and no other secret, and dies with the process
+that started it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+from pathlib import Path
+
+from agent import pipeline
+from agent.files import replace_file
+from agent.model.client import ModelClient
+from agent.types import RunSpec
+
+EVENTS = "events.jsonl"
+RESULT = "result.json"
+CANCEL = "cancel"
+"""A file of this name in the run's folder asks the run to stop."""
+
+_PR_SET_PDEATHSIG = 1
+
+
+def die_with_parent() -> None:
+    """Ask the kernel to kill us when our parent goes (prctl(2), PR_SET_PDEATHSIG)."""
+    parent = os.getppid()
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it went before the kernel knew
+        sys.exit(1)
+
+
+def main() -> None:
+    die_with_parent()
+    spec = RunSpec.model_validate_json(sys.stdin.buffer.read())
+    work_dir = Path(spec.work_dir)
+    result = pipeline.run(
+        spec,
+        make_model=lambda events, cancelled: ModelClient(spec.model, events=events, cancelled=cancelled),
+        event_file=work_dir / EVENTS,
+        cancelled=(work_dir / CANCEL).exists,
+    )
+    replace_file(work_dir / RESULT, result.model_dump_json().encode())
+
+
+if __name__ == "__main__":
+    main()

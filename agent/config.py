@@ -1,0 +1,80 @@
+"""What a repository says about itself in ``.graftsmith.toml``, read from the base commit only.
+
+A change can therefore never alter the rules that it is judged by. Everything in the file is optional::
+
+    [commands]
+    setup = ["pip install -e .[test]"]      # shell lines; network, no secrets
+    test = "pytest -q --junitxml={report}"  # one shell line; no network
+
+    [budget]                                # may lower the operator's limits, never raise them
+    dollars = 2.0
+    tokens = 300000
+    minutes = 20
+    steps = 60
+    fix_rounds = 3
+"""
+
+from __future__ import annotations
+
+import tomllib
+
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from agent.errors import UserError
+from agent.types import Budget, Commands
+
+FILE_NAME = ".graftsmith.toml"
+
+
+class BudgetLimits(BaseModel):
+    """The target's own limits; ``None`` leaves the operator's."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    dollars: float | None = None
+    tokens: int | None = None
+    minutes: float | None = None
+    steps: int | None = None
+    fix_rounds: int | None = None
+
+
+class RepositoryConfig(BaseModel):
+    """The parsed file."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    commands: Commands = Commands()
+    budget: BudgetLimits = BudgetLimits()
+
+
+def parse(data: bytes) -> RepositoryConfig:
+    """Parse the file's bytes.
+
+    Raises:
+        UserError: not TOML, or a key or type that is not known.
+    """
+    try:
+        return RepositoryConfig.model_validate(tomllib.loads(data.decode("utf-8")))
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise UserError(f"{FILE_NAME} can't be read", why=str(error), todo="Correct the file on the base branch") from error
+    except ValidationError as error:
+        first = error.errors()[0]
+        where = ".".join(str(part) for part in first["loc"])
+        raise UserError(
+            f"{FILE_NAME} has a wrong entry: {where}", why=first["msg"], todo="Correct the file on the base branch"
+        ) from error
+
+
+def lowered(budget: Budget, limits: BudgetLimits) -> Budget:
+    """``budget`` with each bound lowered to the repository's own, where that is lower."""
+    changed = {
+        name: limit
+        for name, limit in limits.model_dump(exclude_none=True).items()
+        if getattr(budget, name) is None or limit < getattr(budget, name)
+    }
+    return budget.model_copy(update=changed)
+
+
+def merged(own: Commands, asked: Commands) -> Commands:
+    """``asked`` (a person's explicit wish) first, then what the repository says."""
+    return Commands(setup=asked.setup or own.setup, test=asked.test or own.test)

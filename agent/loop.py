@@ -1,0 +1,147 @@
+"""The conversation with the model: ask, run the tools that it calls, ask again, until it calls ``finish``.
+
+The history is append-only, so that a provider's prompt cache hits on everything but the newest messages.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from agent import prompts, tools
+from agent.budget import Meter
+from agent.errors import GraftsmithError
+from agent.events import Events
+from agent.model.errors import CallCancelled
+from agent.model.types import Finish, Message, Model, Reply, ToolCall
+from agent.tools import ToolContext, ToolResult
+from agent.tools.base import Conclusion, Tool
+
+MAX_SAME = 4
+"""Equal pairs of action and result after which the run is stuck."""
+MAX_IDLE = 3
+"""Replies in a row without a usable tool call."""
+
+
+class Stuck(GraftsmithError):
+    """The model goes round in circles."""
+
+
+@dataclass
+class Conversation:
+    """A growing history, and what it has cost."""
+
+    model: Model
+    meter: Meter
+    events: Events
+    cancelled: Callable[[], bool] = lambda: False
+    messages: list[Message] = field(default_factory=list)
+    _warned: bool = False
+
+    def ask(self, *, tools: tuple[Mapping[str, object], ...] = ()) -> Reply:
+        """One model call: budget first, then the call, then the books.
+
+        Raises:
+            BudgetReached: before the call.
+            GraftsmithError: what the model client could not recover from.
+        """
+        if self.cancelled():
+            raise CallCancelled("The run was stopped", todo="Start it again with /agent retry")
+        self.meter.check()
+        reply = self.model.complete(self.messages, tools=tools)
+        self.meter.record(reply.usage)
+        self.messages.append(reply.as_message())
+        return reply
+
+    def say(self, text: str) -> None:
+        """Append a message of ours."""
+        self.messages.append(Message.user(text))
+
+    def answer(self, call: ToolCall, text: str) -> None:
+        """Append the result of a tool call."""
+        self.messages.append(Message.tool(call, text))
+
+    def warn_once_when_nearly_spent(self) -> None:
+        if self.meter.nearly_spent and not self._warned:
+            self._warned = True
+            self.say(prompts.render("wrap_up"))
+
+
+@dataclass(frozen=True)
+class Finished:
+    """The model called ``finish``; its call still waits for an answer from the harness."""
+
+    call: ToolCall
+    conclusion: Conclusion
+
+
+def work(conversation: Conversation, registry: Mapping[str, Tool], context: ToolContext) -> Finished:
+    """Let the model act until it calls ``finish``. ``context.draft`` holds the state of the files.
+
+    Raises:
+        Stuck: the same action with the same result four times, or three replies without a usable action.
+    """
+    seen: Counter[tuple[str, str, str]] = Counter()
+    specs = tuple(tools.specs(registry))
+    idle = 0
+    while True:
+        conversation.warn_once_when_nearly_spent()
+        reply = conversation.ask(tools=specs)
+        if not reply.whole or not reply.tool_calls:
+            idle += 1
+            if idle >= MAX_IDLE:
+                raise Stuck(
+                    f"The model gave {idle} replies in a row without a usable action",
+                    why=reply.text[:300] or f"the last one ended with {reply.finish.value}",
+                    todo="Try again with a more capable model, or describe the task in smaller steps",
+                )
+            conversation.say(prompts.render("truncated" if reply.finish is Finish.LENGTH else "nudge"))
+            continue
+        idle = 0
+        finished = _act(conversation, registry, context, reply, seen)
+        if finished is not None:
+            return finished
+
+
+def _act(
+    conversation: Conversation,
+    registry: Mapping[str, Tool],
+    context: ToolContext,
+    reply: Reply,
+    seen: Counter[tuple[str, str, str]],
+) -> Finished | None:
+    """Run the calls of one reply in order; every call gets exactly one answer."""
+    finished: Finished | None = None
+    failed = False
+    for call in reply.tool_calls:
+        if finished is not None:
+            conversation.answer(call, "Not run: `finish` was called before it in the same reply.")
+            continue
+        result = tools.call(registry, context, call.name, call.arguments)
+        if result.conclusion is not None and failed:
+            result = ToolResult(
+                "Not finished: a call before it in the same reply failed, see its result. Repair it, then finish again.",
+                ok=False,
+            )
+        if result.draft is not None:
+            context.draft = result.draft
+        conversation.events.emit("tool_result", call=call.id, name=call.name, ok=result.ok, text=result.text)
+        failed = failed or not result.ok
+        if result.conclusion is not None:
+            finished = Finished(call, result.conclusion)
+            continue
+        conversation.answer(call, result.text)
+        _check_progress(seen, call, result)
+    return finished
+
+
+def _check_progress(seen: Counter[tuple[str, str, str]], call: ToolCall, result: ToolResult) -> None:
+    key = (call.name, call.arguments, result.text)
+    seen[key] += 1
+    if seen[key] >= MAX_SAME:
+        raise Stuck(
+            f"The model repeated the same {call.name} call {MAX_SAME} times with the same result",
+            why=result.text[:500],
+            todo="Try again with a more capable model, or add what it can't find to the issue",
+        )

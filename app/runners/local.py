@@ -1,0 +1,86 @@
+"""Runs the engine as a child process on this machine.
+
+The child gets the RunSpec on its standard input and an environment of its own; nothing of ours is inherited. It
+writes ``events.jsonl`` and ``result.json`` into the run's folder, so a result that was reached before we were killed
+is found again.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from agent.__main__ import CANCEL, EVENTS, RESULT
+from agent.errors import BugError, RetryLater
+from agent.types import RunResult, RunSpec
+from app.runners.tail import Tail
+from sandbox import process
+from sandbox.text import clean
+from sandbox.types import End, Limits
+
+_GRACE_S = 300.0
+"""Beyond the budget's minutes: set-up of the sandbox, writing the result."""
+
+
+def run(
+    spec: RunSpec,
+    *,
+    on_event: Callable[[dict[str, object]], None] = lambda event: None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> RunResult:
+    """Run ``spec`` to its end; blocks. A finished run is not repeated: its stored result is returned.
+
+    Args:
+        on_event: gets each event of the run soon after it was written.
+        cancelled: asked a few times a second; the run then ends as ``cancelled``, with its work kept.
+
+    Raises:
+        RetryLater: the child was killed from outside.
+        BugError: the child ended without a result.
+    """
+    folder = Path(spec.work_dir)
+    stored = _stored_result(folder)
+    if stored is not None:
+        return stored
+    (folder / CANCEL).unlink(missing_ok=True)
+    (folder / EVENTS).unlink(missing_ok=True)
+    tail = Tail(folder / EVENTS, on_event)
+
+    def poll() -> bool:
+        tail.poll()
+        if cancelled():
+            (folder / CANCEL).touch()
+        return False  # the run ends by itself, so that it can write what it has
+
+    minutes = spec.budget.minutes
+    limits = Limits(wall_s=float("inf") if minutes is None else minutes * 60 + spec.command_timeout_s + _GRACE_S)
+    finished = process.run(
+        [sys.executable, "-P", "-m", "agent"],
+        env={**process.CLEAN_ENV, "PYTHONSAFEPATH": "1", "HOME": str(folder)},
+        cwd=folder,
+        stdin=spec.model_dump_json().encode(),
+        limits=limits,
+        cancelled=poll,
+    )
+    tail.poll()
+    result = _stored_result(folder)
+    if result is not None:
+        return result
+    words = clean(finished.output, 2_000)
+    if finished.end in (End.SIGNALLED, End.TIMED_OUT, End.OUT_OF_MEMORY):
+        raise RetryLater(f"The run's process was ended from outside ({finished.end.value})", why=words)
+    raise BugError(
+        f"The run's process ended with exit code {finished.exit_code} and wrote no result",
+        why=words,
+        todo="Report this with the run's event log",
+    )
+
+
+def _stored_result(folder: Path) -> RunResult | None:
+    try:
+        return RunResult.model_validate_json((folder / RESULT).read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
