@@ -46,5 +46,9 @@ class RetryLater(GraftsmithError):
         self.after_s = after_s
 
 
+class ToolRefusal(GraftsmithError):
+    """The model must act: what it asked for can't be done as asked; ``todo`` says what to do instead."""
+
+
 class BugError(GraftsmithError):
     """We must act: an invariant of our own does not hold."""

@@ -1,0 +1,553 @@
+"""Git on bare repositories of our own, so that nothing in them can run a program or leave the protocol we allow.
+
+A :class:`Git` never has a work tree: files are read from objects and written by us. No hook, filter, textconv, file
+system monitor, credential helper or submodule is ever started. Secrets travel in the environment of the one process
+that needs them, never in an argument or a file.
+"""
+
+from __future__ import annotations
+
+import re
+import tempfile
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+
+from agent.errors import BugError, GraftsmithError, OperatorError, RetryLater, UserError
+from agent.types import FileChange
+from sandbox import process
+from sandbox.errors import SandboxError
+from sandbox.types import End, Finished, Limits
+
+MIB = 1024 * 1024
+_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+_ENVIRONMENT = {
+    "PATH": _PATH,
+    "LC_ALL": "C",  # messages are matched below
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_ATTR_NOSYSTEM": "1",
+    "GIT_TERMINAL_PROMPT": "0",
+    "GIT_LFS_SKIP_SMUDGE": "1",
+    "GIT_OPTIONAL_LOCKS": "0",
+    "GIT_NO_REPLACE_OBJECTS": "1",
+}
+_SETTINGS = {
+    "core.hooksPath": "/dev/null",
+    "core.fsmonitor": "false",
+    "core.askPass": "",
+    "core.quotePath": "false",
+    "credential.helper": "",
+    "protocol.allow": "never",
+    "safe.bareRepository": "explicit",
+    "transfer.fsckObjects": "true",
+    "fetch.recurseSubmodules": "false",
+    "submodule.recurse": "false",
+    "http.followRedirects": "false",  # a redirect could carry the token to another host
+    "gc.auto": "0",
+    "maintenance.auto": "false",
+}
+_PROTOCOLS = frozenset({"https", "http", "file"})
+_SHA1 = re.compile(r"^[0-9a-f]{40}$")
+_LOCAL = Limits(wall_s=300.0, output_bytes=256 * MIB)
+
+LINK, GITLINK = "120000", "160000"
+
+
+class NotARepository(UserError):
+    """The folder is no git repository that we can use."""
+
+
+class RefMissing(UserError):
+    """The branch, tag or commit is not there."""
+
+
+class RepositoryTooLarge(UserError):
+    """The repository is above a limit: its files, their bytes, or what a fetch may bring."""
+
+
+class ObjectMissing(UserError):
+    """An object that the commit needs is not in the repository: a partial clone or a damaged store."""
+
+
+class AccessDenied(OperatorError):
+    """The other side refused our credentials, or hides that the repository exists."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One path of a tree. ``mode`` is git's (``100644``, ``100755``, ``120000`` link, ``160000`` submodule)."""
+
+    path: str
+    """``/``-separated; decoded with surrogateescape where it is not UTF-8."""
+    mode: str
+    blob: str
+    size: int
+    """Bytes; 0 for a submodule."""
+
+
+@dataclass(frozen=True)
+class Match:
+    """One line found by :meth:`Git.grep`; ``line`` counts from 1."""
+
+    path: str
+    line: int
+    text: str
+
+
+def environment(settings: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+    """The whole environment of a git process: nothing inherited, our settings above every file's."""
+    pairs = {**_SETTINGS, **settings}
+    variables = {"GIT_CONFIG_COUNT": str(len(pairs))}
+    for number, (key, value) in enumerate(pairs.items()):
+        variables[f"GIT_CONFIG_KEY_{number}"] = key
+        variables[f"GIT_CONFIG_VALUE_{number}"] = value
+    return {**_ENVIRONMENT, **variables}
+
+
+# ── names ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
+
+
+def valid_ref(name: str) -> bool:
+    """Whether ``name`` is a full ref name that git accepts (``git check-ref-format NAME``)."""
+    parts = name.split("/")
+    return (
+        len(parts) > 1
+        and not _REF_FORBIDDEN.search(name)
+        and not name.endswith(".")
+        and all(part and not part.startswith(".") and not part.endswith(".lock") for part in parts)
+    )
+
+
+def valid_branch(name: str) -> bool:
+    """Whether ``name`` can be a branch (``git check-ref-format --branch NAME``)."""
+    return name != "HEAD" and not name.startswith("-") and valid_ref(f"refs/heads/{name}")
+
+
+def _checked_source(ref: str) -> str:
+    if _SHA1.match(ref) or ref == "HEAD" or (ref.startswith("refs/") and valid_ref(ref)):
+        return ref
+    raise RefMissing(f"{ref!r} is not a full ref name or a commit id", todo="Name a branch that exists")
+
+
+def _protocol(url: str) -> str:
+    scheme, found, rest = url.partition("://")
+    if not found or scheme not in _PROTOCOLS or not rest or any(c.isspace() or not c.isprintable() for c in url):
+        raise UserError(
+            "This address is not one we fetch from", why=f"Only {', '.join(sorted(_PROTOCOLS))} URLs are used"
+        )
+    return scheme
+
+
+# ── one repository ───────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Git:
+    """A bare repository in a folder that no sandbox can write.
+
+    Args:
+        git_dir: the bare repository.
+        variables: more environment for git, for example a proxy or ``GIT_SSL_CAINFO``.
+    """
+
+    def __init__(self, git_dir: Path, variables: Mapping[str, str] = MappingProxyType({})) -> None:
+        self.git_dir = git_dir
+        self._variables = dict(variables)
+        self._reader: process.Conversation | None = None
+        self._lock = threading.Lock()
+
+    @classmethod
+    def init(cls, git_dir: Path, variables: Mapping[str, str] = MappingProxyType({})) -> Git:
+        """Make an empty bare repository, or open the one that is there."""
+        git_dir.mkdir(parents=True, exist_ok=True)
+        _start(["git", "init", "--quiet", "--bare", "--template=", "--", str(git_dir)], environment())
+        return cls(git_dir, variables)
+
+    def __enter__(self) -> Git:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the long-lived reader. The repository stays usable."""
+        with self._lock:
+            if self._reader is not None:
+                self._reader.close()
+                self._reader = None
+
+    # ── from elsewhere ──
+
+    def default_branch(self, url: str, *, header: str | None = None) -> str:
+        """The full ref that the other side's HEAD points to.
+
+        Raises:
+            RefMissing: the repository is empty, or its HEAD names no branch.
+        """
+        answer = self._remote(url, header, ["ls-remote", "--symref", "--", url, "HEAD"], cancelled=None)
+        for line in answer.splitlines():
+            if line.startswith(b"ref: "):
+                return line[5:].split(b"\t", 1)[0].decode(errors="surrogateescape")
+        raise RefMissing(
+            "The repository has no default branch",
+            why="It is empty, or its HEAD points to a branch that does not exist",
+            todo="Push a first commit, or set the default branch",
+        )
+
+    def fetch(
+        self,
+        url: str,
+        ref: str,
+        *,
+        header: str | None = None,
+        depth: int | None = 1,
+        max_bytes: int | None = None,
+        cancelled: Callable[[], bool] | None = None,
+        wall_s: float = 900.0,
+    ) -> str:
+        """Bring ``ref`` here and return its commit id.
+
+        Args:
+            url: ``https``, ``http`` or ``file`` URL without credentials.
+            ref: a full ref name (``refs/heads/main``, ``refs/pull/22/head``), ``HEAD``, or a commit id.
+            header: a whole HTTP header with a token, ``Authorization: …``.
+            depth: commits of history; ``None`` for all.
+            max_bytes: stop when the repository's folder grows beyond it.
+
+        Raises:
+            RefMissing, AccessDenied, RepositoryTooLarge, RetryLater, UserError.
+        """
+        source = _checked_source(ref)
+        target = "refs/graftsmith/fetched"
+        too_large = _Growth(self.git_dir, max_bytes)
+        arguments = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--force"]
+        arguments += [f"--depth={depth}"] if depth else []
+        self._remote(
+            url,
+            header,
+            [*arguments, "--", url, f"{source}:{target}"],
+            cancelled=lambda: too_large() or (cancelled is not None and cancelled()),
+            wall_s=wall_s,
+            too_large=too_large,
+        )
+        return self.resolve(target)
+
+    def _remote(
+        self,
+        url: str,
+        header: str | None,
+        arguments: Sequence[str],
+        *,
+        cancelled: Callable[[], bool] | None,
+        wall_s: float = 120.0,
+        too_large: Callable[[], bool] | None = None,
+    ) -> bytes:
+        settings = {f"protocol.{_protocol(url)}.allow": "always"}
+        if header is not None:
+            settings["http.extraHeader"] = header
+        finished = self._try(arguments, settings=settings, cancelled=cancelled, limits=Limits(wall_s=wall_s))
+        if finished.ok:
+            return finished.stdout
+        if too_large is not None and too_large():
+            raise RepositoryTooLarge("The repository is larger than the limit", todo="Raise the limit to work on it")
+        raise _remote_error(finished, header)
+
+    # ── reading ──
+
+    def resolve(self, name: str) -> str:
+        """The commit id that ``name`` (a full ref, ``HEAD`` or an id) stands for."""
+        finished = self._try(["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"])
+        if not finished.ok:
+            raise RefMissing(f"There is no commit {name!r} in the repository")
+        return finished.stdout.decode().strip()
+
+    def tree(self, sha: str) -> dict[str, Entry]:
+        """Every file, link and submodule of a commit or tree, by path, in git's order."""
+        listing = self.run(["ls-tree", "-r", "-z", "-l", "--full-tree", _object(sha)])
+        return {entry.path: entry for entry in map(_entry, listing.split(b"\0")[:-1])}
+
+    def tree_of(self, sha: str) -> str:
+        """The id of a commit's tree."""
+        return self.run(["rev-parse", "--verify", f"{_object(sha)}^{{tree}}"]).decode().strip()
+
+    def blob(self, blob: str) -> bytes:
+        """The bytes of one blob, as stored: no filter, no line-ending change."""
+        return next(self.blobs([blob]))
+
+    def blobs(self, wanted: Iterable[str]) -> Iterator[bytes]:
+        """The bytes of many blobs in order, asked for in batches through one process."""
+        ids = list(wanted)
+        for start in range(0, len(ids), 256):  # 256 unanswered requests are 10 KiB: below a pipe's buffer
+            batch = ids[start : start + 256]
+            with self._lock:
+                contents = self._read(batch)
+            yield from contents
+
+    def _read(self, batch: Sequence[str]) -> list[bytes]:
+        if self._reader is None:
+            self._reader = process.Conversation([*self._argv(), "cat-file", "--batch"], env=self._environment())
+        try:
+            self._reader.send("".join(f"{_object(blob)}\n" for blob in batch).encode())
+            return [self._answer(self._reader, blob) for blob in batch]
+        except BaseException as error:
+            # What was asked and not read would be taken for the answer to the next question.
+            self._reader.close()
+            self._reader = None
+            if isinstance(error, SandboxError):
+                raise ObjectMissing("git could not read the repository's objects", why=str(error)) from error
+            raise
+
+    @staticmethod
+    def _answer(reader: process.Conversation, blob: str) -> bytes:
+        head = reader.read_line().split()
+        if len(head) != 3:
+            raise ObjectMissing(
+                f"Object {blob} is missing",
+                why="The repository is a partial clone, or damaged",
+                todo="Fetch it completely (git fetch --refetch) and try again",
+            )
+        content = reader.read(int(head[2]) + 1)
+        return content[:-1]
+
+    def diff(self, before: str, after: str, *, context: int = 3, binary: bool = False) -> bytes:
+        """The patch between two trees, renames shown as such; with ``binary`` it can be applied whatever it holds."""
+        options = ["--binary", "--full-index"] if binary else []
+        return self.run(
+            [
+                *("diff-tree", "-p", "-r", "-M", "--no-color", "--no-ext-diff", "--no-textconv", f"-U{context:d}"),
+                *(*options, _object(before), _object(after), "--"),
+            ]
+        )
+
+    def grep(
+        self, tree: str, pattern: str, *, regex: bool = False, ignore_case: bool = False, glob: str = ""
+    ) -> Iterator[Match]:
+        """Lines of text files in ``tree`` that hold ``pattern``.
+
+        Raises:
+            UserError: ``pattern`` is no valid extended regular expression.
+        """
+        options = ["-E" if regex else "-F", *(["-i"] if ignore_case else [])]
+        where = [f":(glob){glob}"] if glob else []
+        finished = self._try(
+            ["grep", "--no-color", "-n", "-I", "-z", *options, "-e", pattern, _object(tree), "--", *where],
+            limits=Limits(wall_s=20.0, output_bytes=8 * MIB),
+        )
+        if finished.end is not End.EXITED or finished.exit_code not in (0, 1):
+            raise UserError("The search did not work", why=_first_line(finished.stderr))
+        for line in finished.stdout.split(b"\n")[:-1]:
+            parts = line.split(b"\0", 2)
+            if len(parts) == 3 and parts[1].isdigit():
+                path = parts[0].split(b":", 1)[1].decode(errors="surrogateescape")
+                yield Match(path, int(parts[1]), parts[2].decode(errors="replace").rstrip("\r"))
+
+    # ── writing objects ──
+
+    def write_tree(self, base: str, changes: Iterable[FileChange]) -> str:
+        """Store the tree of ``base`` with ``changes`` applied and return its id. ``base`` itself stays as it is."""
+        changed = sorted(changes, key=lambda change: (change.content is not None, change.path))
+        with tempfile.TemporaryDirectory(prefix="index-", dir=self.git_dir) as scratch:
+            blobs = iter(self._store([c.content for c in changed if c.content is not None], Path(scratch)))
+            lines = [
+                _index_line(c.path, c.mode, next(blobs))
+                if c.content is not None
+                else _index_line(c.path, "0", "0" * 40)
+                for c in changed
+            ]
+            index = {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
+            self.run(["read-tree", _object(base)], variables=index)
+            if lines:
+                self.run(["update-index", "--add", "--replace", "-z", "--index-info"], b"".join(lines), variables=index)
+            return self.run(["write-tree"], variables=index).decode().strip()
+
+    def _store(self, contents: Sequence[bytes], scratch: Path) -> list[str]:
+        if not contents:
+            return []
+        names = [scratch / str(number) for number in range(len(contents))]
+        for name, content in zip(names, contents, strict=True):
+            name.write_bytes(content)
+        listing = "".join(f"{name}\n" for name in names).encode()
+        return self.run(["hash-object", "-w", "--no-filters", "--stdin-paths"], listing).decode().split()
+
+    # ── processes ──
+
+    def run(
+        self, arguments: Sequence[str], stdin: bytes = b"", *, variables: Mapping[str, str] = MappingProxyType({})
+    ) -> bytes:
+        """Run one local command here and return its output.
+
+        Raises:
+            NotARepository, ObjectMissing, RepositoryTooLarge, BugError.
+        """
+        finished = self._try(arguments, stdin, variables=variables)
+        if not finished.ok:
+            raise _local_error(arguments[0], finished, self.git_dir)
+        if finished.total_bytes > _LOCAL.output_bytes:
+            raise RepositoryTooLarge("The repository's listing is larger than the limit")
+        return finished.stdout
+
+    def _try(
+        self,
+        arguments: Sequence[str],
+        stdin: bytes = b"",
+        *,
+        settings: Mapping[str, str] = MappingProxyType({}),
+        variables: Mapping[str, str] = MappingProxyType({}),
+        cancelled: Callable[[], bool] | None = None,
+        limits: Limits = _LOCAL,
+    ) -> Finished:
+        return process.run(
+            [*self._argv(), *arguments],
+            env={**self._environment(settings), **variables},
+            stdin=stdin,
+            limits=limits,
+            cancelled=cancelled,
+            split_stderr=True,
+        )
+
+    def _argv(self) -> list[str]:
+        return ["git", "--git-dir", str(self.git_dir)]
+
+    def _environment(self, settings: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
+        return {**environment(settings), **self._variables}
+
+
+class _Growth:
+    """Whether a folder has grown beyond ``limit`` bytes; looks at most twice a second."""
+
+    def __init__(self, folder: Path, limit: int | None) -> None:
+        self._folder = folder
+        self._limit = limit
+        self._next_look = 0.0
+        self._beyond = False
+
+    def __call__(self) -> bool:
+        if self._limit is not None and not self._beyond and time.monotonic() >= self._next_look:
+            self._next_look = time.monotonic() + 0.5
+            self._beyond = folder_bytes(self._folder) > self._limit
+        return self._beyond
+
+
+def folder_bytes(folder: Path) -> int:
+    """The size of all regular files below ``folder``; what vanishes meanwhile does not count."""
+    total = 0
+    for path in folder.rglob("*"):
+        try:
+            status = path.lstat()
+        except FileNotFoundError:
+            continue
+        total += status.st_size
+    return total
+
+
+def _start(argv: Sequence[str], env: Mapping[str, str]) -> bytes:
+    finished = process.run(argv, env=env, limits=_LOCAL, split_stderr=True)
+    if not finished.ok:
+        raise BugError(f"git {argv[1]} failed", why=_first_line(finished.stderr))
+    return finished.stdout
+
+
+def _object(sha: str) -> str:
+    if not _SHA1.match(sha):
+        raise BugError(f"{sha!r} is not an object id")
+    return sha
+
+
+def _entry(line: bytes) -> Entry:
+    head, _, path = line.partition(b"\t")
+    mode, _kind, blob, size = head.split()
+    return Entry(path.decode(errors="surrogateescape"), mode.decode(), blob.decode(), 0 if size == b"-" else int(size))
+
+
+def _index_line(path: str, mode: str, blob: str) -> bytes:
+    return f"{mode} {blob}\t".encode() + path.encode(errors="surrogateescape") + b"\0"
+
+
+# ── what went wrong ──────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _first_line(stderr: bytes) -> str:
+    lines = [line.strip() for line in stderr.decode(errors="replace").splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith(("fatal:", "error:"))] or lines
+    return told[0].split(":", 1)[-1].strip()[:300] if told else "git gave no reason"
+
+
+def _local_error(command: str, finished: Finished, git_dir: Path) -> GraftsmithError:
+    stderr = finished.stderr.decode(errors="replace")
+    why = _first_line(finished.stderr)
+    if "not a git repository" in stderr:
+        return NotARepository(f"{git_dir} is not a git repository", why=why)
+    if re.search(r"Not a valid object name|bad object|unable to read|missing blob|not a tree object", stderr):
+        return ObjectMissing("The commit is not complete in the repository", why=why, todo="Fetch it again")
+    if finished.end is End.TIMED_OUT:
+        return RetryLater(f"git {command} took longer than {_LOCAL.wall_s:.0f} s")
+    return BugError(f"git {command} failed", why=why)
+
+
+_REMOTE_ERRORS: tuple[tuple[str, type[UserError] | type[OperatorError] | type[RetryLater], str, str], ...] = (
+    (
+        r"mismatched algorithms|unsupported object format|hash algorithm",
+        UserError,
+        "The repository uses SHA-256 object ids, which are not supported",
+        "Only SHA-1 repositories can be worked on",
+    ),
+    (
+        r"couldn't find remote ref|not our ref|unadvertised object|no such ref",
+        RefMissing,
+        "The branch or commit does not exist on the other side",
+        "Check its name; it may have been deleted or rewritten meanwhile",
+    ),
+    (
+        r"fsck|invalid index-pack|bad tree|hasDot|unpacker error",
+        UserError,
+        "The repository holds objects that git itself refuses",
+        "Run git fsck on it and remove the named objects",
+    ),
+    (
+        r"could not read Username|Authentication failed|terminal prompts disabled|Invalid username"
+        r"|returned error: 40[13]",
+        AccessDenied,
+        "The other side refused access to the repository",
+        "Check that the App is installed on it and may read its contents",
+    ),
+    (
+        r"not found|does not appear to be a git repository|not a git repository|does not exist",
+        NotARepository,
+        "There is no git repository at that address, or access to it is hidden",
+        "Check the address and that the App is installed on the repository",
+    ),
+    (
+        r"redirect",
+        UserError,
+        "The repository answers from another address now",
+        "Use its new address; it was probably renamed",
+    ),
+    (
+        r"Could not resolve|Failed to connect|Connection (refused|reset|timed out)|returned error: (429|5\d\d)"
+        r"|early EOF|hung up|RPC failed|SSL|timed out",
+        RetryLater,
+        "The connection to the repository failed",
+        "It may work later",
+    ),
+)
+
+
+def _remote_error(finished: Finished, header: str | None) -> GraftsmithError:
+    stderr = finished.stderr.decode(errors="replace")
+    why = _first_line(finished.stderr)
+    if header:
+        secret = header.split(":", 1)[-1].strip()
+        why = why.replace(secret, "[redacted]")
+    if finished.end is End.TIMED_OUT:
+        return RetryLater("Fetching from the repository took too long")
+    if finished.end is End.CANCELLED:
+        return RetryLater("Fetching from the repository was cancelled")
+    for pattern, kind, what, todo in _REMOTE_ERRORS:
+        if re.search(pattern, stderr, re.IGNORECASE):
+            return kind(what, why=why, todo=todo)
+    return UserError("Fetching from the repository failed", why=why)

@@ -1,0 +1,406 @@
+"""The files that a run works on: the base commit as git stores it, and drafts of a change to it, all in memory.
+
+Neither touches a file system. A draft is immutable: keeping a checkpoint is keeping a reference. What a test run writes
+to its checkout can therefore never get into a change.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from types import MappingProxyType
+
+from agent.errors import ToolRefusal, UserError
+from agent.git import GITLINK, LINK, Entry, Git, RepositoryTooLarge
+from agent.paths import canonical, folded, is_git_folder, parents
+from agent.types import ChangeSet, FileChange, FileMode
+
+MIB = 1024 * 1024
+MAX_FILE_BYTES = 2 * MIB
+"""Largest file that tools read or write. Larger ones are data, not source."""
+_SHOWN = 8
+
+
+@dataclass(frozen=True)
+class Quota:
+    """How large a repository may be."""
+
+    files: int = 200_000
+    total_bytes: int = 4096 * MIB
+
+
+class NotFound(ToolRefusal):
+    """There is no such file."""
+
+
+class NotAFile(ToolRefusal):
+    """The path is a folder, a symbolic link, or inside a submodule."""
+
+
+class Binary(ToolRefusal):
+    """The file is no text, or too large to be treated as such."""
+
+
+class CaseTwin(ToolRefusal):
+    """Another path differs only in case; on some systems both would be the same file."""
+
+
+class Conflict(UserError):
+    """The other side changed what our change also touches."""
+
+    def __init__(self, paths: Iterable[str]) -> None:
+        self.paths = tuple(paths)
+        super().__init__(
+            f"The branch changed meanwhile in {_listed(self.paths)}",
+            why="Our change touches the same",
+            todo="Run again on the new state",
+        )
+
+
+# ── the base ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True, eq=False)
+class BaseTree:
+    """The tree of one commit. Use :meth:`load`."""
+
+    git: Git = field(repr=False)
+    sha: str
+    entries: Mapping[str, Entry] = field(repr=False)
+
+    @classmethod
+    def load(cls, git: Git, sha: str, quota: Quota = Quota()) -> BaseTree:
+        """Read the listing of commit ``sha``; contents are read when asked for.
+
+        Raises:
+            RepositoryTooLarge: more files or bytes than ``quota`` allows.
+            UserError: the tree holds names that no checkout may hold.
+        """
+        entries = git.tree(sha)
+        total = sum(entry.size for entry in entries.values())
+        if len(entries) > quota.files or total > quota.total_bytes:
+            raise RepositoryTooLarge(
+                f"The repository has {len(entries)} files of {total // MIB} MiB in all",
+                why=f"The limits are {quota.files} files and {quota.total_bytes // MIB} MiB",
+                todo="Raise the limits to work on it",
+            )
+        bad = [path for path in entries if any(p in ("", ".", "..") or is_git_folder(p) for p in path.split("/"))]
+        if bad:
+            raise UserError(f"The commit holds paths that no checkout may hold: {_listed(bad)}", todo="Remove them")
+        return cls(git, sha, MappingProxyType(entries))
+
+    def paths(self) -> Collection[str]:
+        """Every path, in git's order: files, links and submodules."""
+        return self.entries.keys()
+
+    def content(self, path: str) -> bytes:
+        """The stored bytes of a file, or the target of a link. Never refused for what they are."""
+        return self.git.blob(self.entries[path].blob)
+
+    def read(self, path: str) -> bytes:
+        """As :meth:`Draft.read` on the untouched tree."""
+        return self.draft().read(path)
+
+    def draft(self) -> Draft:
+        """A draft without changes."""
+        return Draft(self)
+
+    @cached_property
+    def tree_id(self) -> str:
+        return self.git.tree_of(self.sha)
+
+    @cached_property
+    def folders(self) -> Mapping[str, int]:
+        """Folder → number of files anywhere below it."""
+        return Counter(folder for path in self.entries for folder in parents(path))
+
+    @cached_property
+    def spellings(self) -> Mapping[str, tuple[str, ...]]:
+        """Case-folded path or folder → its spellings in the tree."""
+        found: dict[str, set[str]] = {}
+        for path in self.entries:
+            for name in (path, *parents(path)):
+                found.setdefault(folded(name), set()).add(name)
+        return {key: tuple(sorted(names)) for key, names in found.items()}
+
+
+# ── a change in progress ─────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class File:
+    """The new state of one path."""
+
+    mode: FileMode
+    content: bytes
+
+
+@dataclass(frozen=True)
+class Draft:
+    """A base and the edits made to it so far. Every method that changes something gives a new draft."""
+
+    base: BaseTree
+    edits: Mapping[str, File | None] = field(default_factory=lambda: MappingProxyType({}))
+    """Path → its new state, ``None`` when deleted. Never holds what equals the base."""
+
+    # ── looking ──
+
+    def paths(self) -> Collection[str]:
+        """Every path, sorted as git does in the base, new ones at the end."""
+        return self._modes.keys()
+
+    @cached_property
+    def _modes(self) -> Mapping[str, str]:
+        modes = {path: entry.mode for path, entry in self.base.entries.items() if path not in self.edits}
+        return modes | {path: file.mode for path, file in self.edits.items() if file is not None}
+
+    def __contains__(self, path: str) -> bool:
+        return self._mode(path) is not None
+
+    def is_folder(self, path: str) -> bool:
+        """Whether some file lies below ``path``."""
+        count = self.base.folders.get(path, 0)
+        for edited, file in self.edits.items():
+            if edited.startswith(f"{path}/"):
+                count += (file is not None) - (edited in self.base.entries)
+        return count > 0
+
+    def mode(self, path: str) -> str:
+        """Git's mode of a path that exists."""
+        mode = self._mode(path)
+        if mode is None:
+            raise KeyError(path)
+        return mode
+
+    def _mode(self, path: str) -> str | None:
+        if path in self.edits:
+            file = self.edits[path]
+            return None if file is None else file.mode
+        entry = self.base.entries.get(path)
+        return None if entry is None else entry.mode
+
+    def size(self, path: str) -> int:
+        """Bytes of a path that exists."""
+        edit = self.edits.get(path)
+        return self.base.entries[path].size if edit is None else len(edit.content)
+
+    def content(self, path: str) -> bytes:
+        """The bytes of a file, or the target of a link, whatever they are; for the harness, not for a model."""
+        edit = self.edits.get(path)
+        return self.base.content(path) if edit is None else edit.content
+
+    def read(self, path: str) -> bytes:
+        """The bytes of a regular file.
+
+        Raises:
+            NotFound, NotAFile, Binary, PathRefused: with what to do instead.
+        """
+        path = canonical(path)
+        self._check_regular(path)
+        if path not in self:
+            raise self._not_found(path)
+        if self.size(path) > MAX_FILE_BYTES:
+            raise Binary(f"{path} has {self.size(path)} bytes, too many to work with", todo="Leave it as it is")
+        return self.content(path)
+
+    # ── changing ──
+
+    def with_file(self, path: str, content: bytes, mode: FileMode | None = None) -> Draft:
+        """Make or replace a regular file.
+
+        Args:
+            mode: ``None`` keeps the mode of an existing file and is ``100644`` for a new one.
+
+        Raises:
+            NotAFile, Binary, CaseTwin, PathRefused: with what to do instead.
+        """
+        path = canonical(path)
+        self._check_regular(path)
+        if len(content) > MAX_FILE_BYTES:
+            raise Binary(f"{path} would have {len(content)} bytes; at most {MAX_FILE_BYTES} are allowed")
+        if path not in self:
+            self._check_spelling(path)
+        return self._with(path, File(mode or self._kept_mode(path), content))
+
+    def without(self, path: str) -> Draft:
+        """Delete a file, or a link itself.
+
+        Raises:
+            NotFound, NotAFile, PathRefused: with what to do instead.
+        """
+        path = canonical(path)
+        if self._mode(path) != LINK:
+            self._check_regular(path)
+        if path not in self:
+            raise self._not_found(path)
+        return self._with(path, None)
+
+    def move(self, source: str, target: str) -> Draft:
+        """Give a file another path; content and mode stay.
+
+        Raises:
+            NotFound, NotAFile, Binary, CaseTwin, PathRefused: with what to do instead.
+        """
+        content = self.read(source)
+        source, target = canonical(source), canonical(target)
+        if target in self:
+            raise NotAFile(f"{target} exists already", todo="Choose another path, or delete it first")
+        kept = File(self._kept_mode(source), content)
+        return self.without(source).with_file(target, kept.content, kept.mode)
+
+    def restored(self, path: str) -> Draft:
+        """One path as the base has it, also when the base does not have it."""
+        return replace(self, edits=MappingProxyType({p: f for p, f in self.edits.items() if p != canonical(path)}))
+
+    # ── results ──
+
+    def change_set(self) -> ChangeSet:
+        """The edits as data, sorted by path; without what equals the base."""
+        return ChangeSet(
+            base_sha=self.base.sha,
+            changes=tuple(self._change(path, self.edits[path]) for path in sorted(self.edits)),
+        )
+
+    def tree_id(self, git: Git | None = None) -> str:
+        """The id of the whole tree, stored in ``git`` (the base's own when not given)."""
+        if not self.edits:
+            return self.base.tree_id
+        return self._stored if git is None else git.write_tree(self.base.sha, self.change_set().changes)
+
+    def diff(self, *, context: int = 3, binary: bool = False) -> bytes:
+        """The patch from the base to here."""
+        if not self.edits:
+            return b""
+        return self.base.git.diff(self.base.tree_id, self.tree_id(), context=context, binary=binary)
+
+    @cached_property
+    def _stored(self) -> str:
+        return self.base.git.write_tree(self.base.sha, self.change_set().changes)
+
+    # ── inside ──
+
+    def _change(self, path: str, file: File | None) -> FileChange:
+        if file is not None:
+            return FileChange(path=path, mode=file.mode, content=file.content)
+        return FileChange(path=path, mode=_file_mode(self.base.entries[path].mode), content=None)
+
+    def _with(self, path: str, file: File | None) -> Draft:
+        edits = dict(self.edits)
+        if self._is_base(path, file):
+            edits.pop(path, None)
+        else:
+            edits[path] = file
+        return replace(self, edits=MappingProxyType(edits))
+
+    def _is_base(self, path: str, file: File | None) -> bool:
+        entry = self.base.entries.get(path)
+        if file is None or entry is None:
+            return file is None and entry is None
+        return entry.mode == file.mode and entry.size == len(file.content) and self.base.content(path) == file.content
+
+    def _kept_mode(self, path: str) -> FileMode:
+        return "100755" if self._mode(path) == "100755" else "100644"
+
+    def _check_regular(self, path: str) -> None:
+        """Refuse what is not, or can't become, a regular file."""
+        for folder in parents(path):
+            mode = self._mode(folder)
+            if mode is not None:
+                raise NotAFile(f"{path} is not reachable: {_kind(mode, folder)}", todo=_instead(mode))
+        mode = self._mode(path)
+        if mode in (LINK, GITLINK):
+            raise NotAFile(f"{path} is not a regular file: {_kind(mode, path)}", todo=_instead(mode))
+        if mode is None and self.is_folder(path):
+            raise NotAFile(f"{path} is a folder", todo="Name a file in it")
+
+    def _check_spelling(self, path: str) -> None:
+        """Refuse a new path that differs only in case from one that is there, or lies in a folder that does."""
+        for name in (*parents(path), path):
+            twins = self._spellings(name)
+            if twins and name not in twins:
+                raise CaseTwin(
+                    f"{path} does not exist, but {_listed(twins)} {'does' if len(twins) == 1 else 'do'}",
+                    why="The names differ only in upper and lower case",
+                    todo="Use the existing spelling, or another name",
+                )
+
+    def _spellings(self, name: str) -> tuple[str, ...]:
+        key = folded(name)
+        candidates = set(self.base.spellings.get(key, ()))
+        for path, file in self.edits.items():
+            if file is not None:
+                candidates.update(n for n in (path, *parents(path)) if folded(n) == key)
+        return tuple(sorted(c for c in candidates if c in self or self.is_folder(c)))
+
+    def _not_found(self, path: str) -> ToolRefusal:
+        twins = self._spellings(path)
+        if twins:
+            return CaseTwin(f"{path} does not exist, but {_listed(twins)} does", todo="Use the existing spelling")
+        name = path.rsplit("/", 1)[-1]
+        same_name = [p for p in self.paths() if p.rsplit("/", 1)[-1] == name]
+        if same_name:
+            return NotFound(f"{path} does not exist", why=f"There is {_listed(same_name)}", todo="Use the full path")
+        return NotFound(f"{path} does not exist", todo="Use list or search to find it")
+
+
+def rebase(change_set: ChangeSet, base: BaseTree, onto: BaseTree) -> ChangeSet:
+    """``change_set`` (made on ``base``) for another commit, when the other side left every path of it alone.
+
+    Raises:
+        Conflict: a touched path differs between the two, or has no place in ``onto``.
+    """
+    conflicts = []
+    draft = onto.draft()
+    for change in change_set.changes:
+        theirs, ours = onto.entries.get(change.path), base.entries.get(change.path)
+        if _state(theirs) != _state(ours):
+            if not _already(theirs, change, onto):
+                conflicts.append(change.path)
+            continue
+        try:
+            draft = (
+                draft.without(change.path)
+                if change.content is None
+                else draft.with_file(change.path, change.content, change.mode)
+            )
+        except ToolRefusal:
+            conflicts.append(change.path)
+    if conflicts:
+        raise Conflict(conflicts)
+    return draft.change_set()
+
+
+def _already(theirs: Entry | None, change: FileChange, onto: BaseTree) -> bool:
+    if theirs is None or change.content is None:
+        return theirs is None and change.content is None
+    return theirs.mode == change.mode and onto.content(change.path) == change.content
+
+
+def _state(entry: Entry | None) -> tuple[str, str] | None:
+    return None if entry is None else (entry.mode, entry.blob)
+
+
+def _file_mode(mode: str) -> FileMode:
+    if mode == "100755":
+        return "100755"
+    return "120000" if mode == LINK else "100644"
+
+
+def _kind(mode: str, path: str) -> str:
+    if mode == GITLINK:
+        return f"{path} is a submodule, and everything below it is inside a submodule"
+    return f"{path} is a symbolic link" if mode == LINK else f"{path} is a file"
+
+
+def _instead(mode: str) -> str:
+    if mode == GITLINK:
+        return "Change the submodule's own repository instead"
+    return "Work on the file that it points to, by its real path" if mode == LINK else "Choose another path"
+
+
+def _listed(paths: Iterable[str]) -> str:
+    names = list(paths)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
