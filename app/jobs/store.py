@@ -1,0 +1,425 @@
+"""The jobs table: the truth about every job. The only place of the App that holds SQL.
+
+SQLite (WAL, every commit on disk before it returns) or Postgres. All state changes are guarded updates: they name the
+state they expect, and tell whether they applied.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from agent.errors import OperatorError, RetryLater
+from agent.types import Usage
+from app.jobs.types import Artefacts, Command, Delivery, Ending, Job, JobState
+
+_SCHEMA_VERSION = 1
+
+_metadata = sa.MetaData()
+_schema = sa.Table("graftsmith_schema", _metadata, sa.Column("version", sa.Integer, primary_key=True))
+_deliveries = sa.Table(
+    "deliveries",
+    _metadata,
+    sa.Column("id", sa.String(100), primary_key=True),  # the guard against running a redelivery again
+    sa.Column("event", sa.String(100), nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("received_at", sa.Float, nullable=False),
+)
+_jobs = sa.Table(
+    "jobs",
+    _metadata,
+    sa.Column("sequence", sa.Integer, primary_key=True, autoincrement=True),
+    # Random apart from the sequence: a new database must never meet an old executor's memory of job 1.
+    sa.Column("id", sa.String(40), nullable=False, unique=True),
+    sa.Column("delivery_id", sa.String(100), sa.ForeignKey("deliveries.id"), nullable=False, unique=True),
+    sa.Column("lane", sa.String(100), nullable=False),
+    sa.Column("repository_id", sa.BigInteger, nullable=False),
+    sa.Column("command", sa.Text, nullable=False),
+    sa.Column("state", sa.String(10), nullable=False),
+    sa.Column("stage", sa.String(40), nullable=False, default=""),
+    sa.Column("ending", sa.Text),
+    sa.Column("artefacts", sa.Text, nullable=False, default="{}"),
+    sa.Column("usage", sa.Text, nullable=False, default="{}"),
+    sa.Column("attempts", sa.Integer, nullable=False, default=0),
+    sa.Column("fence", sa.Integer, nullable=False, default=0),
+    sa.Column("owner", sa.String(100)),
+    sa.Column("lease_until", sa.Float),
+    sa.Column("handed_over", sa.Boolean, nullable=False, default=False),
+    sa.Column("cancelled_by", sa.String(300)),
+    sa.Column("created_at", sa.Float, nullable=False),
+    sa.Column("started_at", sa.Float),
+    sa.Column("finished_at", sa.Float),
+    sqlite_autoincrement=True,
+)
+_unfinished = _jobs.c.state != JobState.DONE.value
+sa.Index("jobs_unfinished_lane", _jobs.c.lane, _jobs.c.sequence, sqlite_where=_unfinished, postgresql_where=_unfinished)
+sa.Index("jobs_unfinished_repository", _jobs.c.repository_id, sqlite_where=_unfinished, postgresql_where=_unfinished)
+
+
+class LeaseLost(Exception):
+    """Another worker has taken the job over. Whoever sees this stops at once and writes nothing more."""
+
+
+class TooManyWaiting(RetryLater):
+    """The repository has as many unfinished jobs as we keep."""
+
+
+@dataclass(frozen=True)
+class Lease:
+    """The right to work on a job, until ``fence`` is no longer the row's."""
+
+    job_id: str
+    owner: str
+    fence: int
+
+
+@dataclass(frozen=True)
+class Arrival:
+    """A delivery with its command, on the way into the store."""
+
+    job_id: str
+    delivery: Delivery
+    command: Command
+
+
+class JobStore:
+    """Thread-safe; every method is one transaction and blocks for as long as that takes.
+
+    Args:
+        url: an SQLAlchemy URL, ``sqlite:///FILE`` or ``postgresql+psycopg://…``.
+        max_waiting: unfinished jobs of one repository that are kept.
+
+    Raises:
+        OperatorError: the database can't be opened, or was written by a newer version.
+    """
+
+    def __init__(self, url: str, *, max_waiting: int = 500) -> None:
+        self._engine = open_engine(url)
+        self._insert = sqlite.insert if self._engine.dialect.name == "sqlite" else postgresql.insert
+        self._max_waiting = max_waiting
+        try:
+            with self._write() as db:
+                _metadata.create_all(db)
+                version = db.scalar(sa.select(_schema.c.version))
+                if version is None:
+                    db.execute(sa.insert(_schema).values(version=_SCHEMA_VERSION))
+        except sa.exc.DatabaseError as error:
+            raise OperatorError(
+                f"The job database {self._engine.url.render_as_string()} can't be opened",
+                why=str(error.orig),
+                todo="Check that the disk has room, the folder is ours and the file is a database",
+            ) from error
+        if version not in (None, _SCHEMA_VERSION):
+            raise OperatorError(
+                f"The job database has layout {version}, this version of Graftsmith knows {_SCHEMA_VERSION}",
+                todo="Start the version that wrote it, or point GRAFTSMITH_STATE_DIR at another folder",
+            )
+
+    def close(self) -> None:
+        self._engine.dispose()
+
+    def ping(self) -> None:
+        """Raises when the database does not answer."""
+        with self._read() as db:
+            db.execute(sa.select(sa.literal(1)))
+
+    # ── arrival ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def accept(self, arrivals: Sequence[Arrival]) -> list[str | TooManyWaiting]:
+        """Store deliveries and their jobs in one transaction, on disk when this returns.
+
+        Returns:
+            For each arrival the id of *the* job of its delivery: the new one, or the one that an earlier copy of the
+            same delivery made; or ``TooManyWaiting``, and then nothing of it is stored.
+        """
+        now = time.time()
+        with self._write() as db:
+            full = self._full_repositories(db, arrivals)
+            admitted = [a for a in arrivals if a.command.repository_id not in full]
+            if admitted:
+                # Sorted, so that two processes can't wait for each other's rows in opposite order.
+                rows = [_delivery_row(a.delivery, now) for a in sorted(admitted, key=lambda a: a.delivery.id)]
+                statement = self._insert(_deliveries).on_conflict_do_nothing().returning(_deliveries.c.id)
+                new = set(db.execute(statement, rows).scalars())
+                first = {a.delivery.id: a for a in reversed(admitted) if a.delivery.id in new}
+                if first:
+                    db.execute(sa.insert(_jobs), [_job_row(a, now) for a in reversed(first.values())])
+            ids = {a.delivery.id for a in arrivals}
+            stored = sa.select(_jobs.c.delivery_id, _jobs.c.id).where(_jobs.c.delivery_id.in_(ids))
+            known = {row.delivery_id: row.id for row in db.execute(stored)}
+        return [known.get(a.delivery.id) or _too_many(a.command.repository) for a in arrivals]
+
+    def _full_repositories(self, db: sa.Connection, arrivals: Sequence[Arrival]) -> set[int]:
+        waiting = (
+            sa.select(_jobs.c.repository_id)
+            .where(_unfinished, _jobs.c.repository_id.in_({a.command.repository_id for a in arrivals}))
+            .group_by(_jobs.c.repository_id)
+            .having(sa.func.count() >= self._max_waiting)
+        )
+        return set(db.execute(waiting).scalars())
+
+    # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def get(self, job_id: str) -> Job | None:
+        with self._read() as db:
+            row = db.execute(sa.select(_jobs).where(_jobs.c.id == job_id)).one_or_none()
+        return None if row is None else _job(row)
+
+    def recent(self, limit: int = 50) -> list[Job]:
+        """Newest first."""
+        with self._read() as db:
+            rows = db.execute(sa.select(_jobs).order_by(_jobs.c.sequence.desc()).limit(limit)).all()
+        return [_job(row) for row in rows]
+
+    def counts(self) -> Mapping[JobState, int]:
+        with self._read() as db:
+            rows = db.execute(sa.select(_jobs.c.state, sa.func.count()).group_by(_jobs.c.state)).all()
+        return {state: dict(map(tuple, rows)).get(state.value, 0) for state in JobState}
+
+    def delivery(self, delivery_id: str) -> Delivery | None:
+        with self._read() as db:
+            row = db.execute(sa.select(_deliveries).where(_deliveries.c.id == delivery_id)).one_or_none()
+        return None if row is None else Delivery(id=row.id, event=row.event, body=row.body)
+
+    # ── handing over to the executor ─────────────────────────────────────────────────────────────────────────────
+
+    def ready(self, limit: int = 100) -> list[str]:
+        """Jobs to hand to the executor: first unfinished of their lane, not handed over yet.
+
+        The repository with the fewest jobs in work comes first, so that a thousand labels in one leave room for others.
+        """
+        earlier, busy = _jobs.alias("earlier"), _jobs.alias("busy")
+        is_head = ~sa.exists().where(
+            earlier.c.lane == _jobs.c.lane,
+            earlier.c.sequence < _jobs.c.sequence,
+            earlier.c.state != JobState.DONE.value,
+        )
+        in_work = (
+            sa.select(sa.func.count())
+            .where(
+                busy.c.repository_id == _jobs.c.repository_id,
+                busy.c.state != JobState.DONE.value,
+                busy.c.handed_over,
+            )
+            .scalar_subquery()
+        )
+        statement = (
+            sa.select(_jobs.c.id)
+            .where(_jobs.c.state == JobState.QUEUED.value, ~_jobs.c.handed_over, is_head)
+            .order_by(in_work, _jobs.c.sequence)
+            .limit(limit)
+        )
+        with self._read() as db:
+            return list(db.execute(statement).scalars())
+
+    def mark_handed_over(self, job_id: str) -> None:
+        """After the executor has it: said twice is harmless, because the executor knows a job by its id."""
+        self._update(sa.update(_jobs).where(_jobs.c.id == job_id).values(handed_over=True))
+
+    def unfinished(self) -> list[str]:
+        """Jobs that the executor was given and that are not done."""
+        with self._read() as db:
+            return list(db.execute(sa.select(_jobs.c.id).where(_unfinished, _jobs.c.handed_over)).scalars())
+
+    # ── leases ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    def claim(self, job_id: str, owner: str, seconds: float) -> Lease | None:
+        """Take the job up, unless another worker holds it. ``None`` also when it is done."""
+        free = sa.or_(_jobs.c.owner.is_(None), _jobs.c.owner == owner, _jobs.c.lease_until < self._now)
+        statement = (
+            sa.update(_jobs)
+            .where(_jobs.c.id == job_id, _unfinished, free)
+            .values(
+                state=JobState.RUNNING.value,
+                owner=owner,
+                fence=_jobs.c.fence + 1,
+                attempts=_jobs.c.attempts + 1,
+                lease_until=self._now + seconds,
+                started_at=sa.func.coalesce(_jobs.c.started_at, self._now),
+            )
+            .returning(_jobs.c.fence)
+        )
+        with self._write() as db:
+            fence = db.scalar(statement)
+        return None if fence is None else Lease(job_id, owner, fence)
+
+    def take_over(self, owner: str, seconds: float) -> list[str]:
+        """Win the jobs whose worker let its lease run out, each for one caller only; the winner restarts them."""
+        statement = (
+            sa.update(_jobs)
+            .where(_jobs.c.state == JobState.RUNNING.value, _jobs.c.owner != owner, _jobs.c.lease_until < self._now)
+            .values(owner=owner, fence=_jobs.c.fence + 1, lease_until=self._now + seconds)
+            .returning(_jobs.c.id)
+        )
+        with self._write() as db:
+            return list(db.execute(statement).scalars())
+
+    def renew(self, owner: str, seconds: float) -> None:
+        """Prolong all leases of ``owner``."""
+        self._update(
+            sa.update(_jobs)
+            .where(_jobs.c.state == JobState.RUNNING.value, _jobs.c.owner == owner)
+            .values(lease_until=self._now + seconds)
+        )
+
+    def check(self, lease: Lease) -> str | None:
+        """Raises ``LeaseLost``; returns the login of the person who stopped the job, if anybody did."""
+        with self._read() as db:
+            row = db.execute(
+                sa.select(_jobs.c.fence, _jobs.c.state, _jobs.c.cancelled_by).where(_jobs.c.id == lease.job_id)
+            ).one_or_none()
+        if row is None or row.fence != lease.fence or row.state != JobState.RUNNING.value:
+            raise LeaseLost(lease.job_id)
+        return None if row.cancelled_by is None else str(row.cancelled_by)
+
+    # ── progress and end ─────────────────────────────────────────────────────────────────────────────────────────
+
+    def save(
+        self,
+        lease: Lease,
+        *,
+        stage: str | None = None,
+        artefacts: Artefacts | None = None,
+        usage: Usage | None = None,
+        progressed: bool = False,
+    ) -> None:
+        """Write what is given. ``progressed`` clears the count of attempts. Raises ``LeaseLost``."""
+        values = {
+            "stage": stage,
+            "artefacts": artefacts and artefacts.model_dump_json(exclude_none=True),
+            "usage": usage and usage.model_dump_json(),
+            "attempts": 0 if progressed else None,
+        }
+        self._guarded(lease, {name: value for name, value in values.items() if value is not None})
+
+    def finish(self, lease: Lease, ending: Ending) -> None:
+        """The job is done. Raises ``LeaseLost``, also when it was done already."""
+        self._guarded(
+            lease, {"state": JobState.DONE.value, "ending": ending.model_dump_json(), "finished_at": self._now}
+        )
+
+    def cancel_others(self, stopper: Job) -> int:
+        """Ask every unfinished job of the same issue that came before ``stopper`` to stop; returns how many."""
+        command = stopper.command
+        statement = sa.update(_jobs).where(
+            _unfinished,
+            _jobs.c.lane == f"{command.repository_id}/{command.number}",
+            _jobs.c.sequence < stopper.sequence,
+        )
+        with self._write() as db:
+            result = db.execute(
+                statement.values(cancelled_by=sa.func.coalesce(_jobs.c.cancelled_by, command.requester))
+            )
+            return result.rowcount
+
+    def _guarded(self, lease: Lease, values: Mapping[str, Any]) -> None:
+        applied = self._update(
+            sa.update(_jobs)
+            .where(_jobs.c.id == lease.job_id, _jobs.c.fence == lease.fence, _jobs.c.state == JobState.RUNNING.value)
+            .values(**values)
+        )
+        if not applied:
+            raise LeaseLost(lease.job_id)
+
+    # ── plumbing ─────────────────────────────────────────────────────────────────────────────────────────────────
+
+    @property
+    def _now(self) -> sa.ColumnElement[float]:
+        """Seconds since the epoch by the database's clock: leases must not depend on how well two machines agree."""
+        if self._engine.dialect.name == "sqlite":
+            return (sa.func.julianday("now", type_=sa.Float) - 2440587.5) * 86400.0
+        return sa.cast(sa.func.extract("epoch", sa.func.clock_timestamp()), sa.Float)
+
+    def _update(self, statement: sa.Update) -> bool:
+        with self._write() as db:
+            return db.execute(statement).rowcount > 0
+
+    @contextmanager
+    def _write(self) -> Iterator[sa.Connection]:
+        with self._engine.connect().execution_options(graftsmith_write=True) as db, db.begin():
+            yield db
+
+    @contextmanager
+    def _read(self) -> Iterator[sa.Connection]:
+        with self._engine.connect() as db:
+            yield db
+
+
+def open_engine(url: str) -> sa.Engine:
+    """An engine on which a commit is durable when it returns, and SQLite writers wait for each other."""
+    engine = sa.create_engine(url, pool_pre_ping=not url.startswith("sqlite"))
+    if engine.dialect.name != "sqlite":
+        return engine
+
+    @sa.event.listens_for(engine, "connect")
+    def set_up(connection: Any, _record: Any) -> None:
+        connection.isolation_level = None  # transactions begin where we say, below
+        for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    @sa.event.listens_for(engine, "begin")
+    def begin(connection: sa.Connection) -> None:
+        # A reader that turns writer half-way fails at once when another wrote in between: take the lock first.
+        write = connection.get_execution_options().get("graftsmith_write", False)
+        connection.exec_driver_sql("BEGIN IMMEDIATE" if write else "BEGIN")
+
+    return engine
+
+
+def sqlite_url(path: Path) -> str:
+    """The URL of a database file; its folder is made, for us alone."""
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    return f"sqlite:///{path}"
+
+
+def _too_many(repository: str) -> TooManyWaiting:
+    return TooManyWaiting(
+        f"Too many jobs of {repository} are waiting",
+        todo="Redeliver when some are done, or raise GRAFTSMITH_MAX_WAITING",
+        after_s=60.0,
+    )
+
+
+def _delivery_row(delivery: Delivery, now: float) -> dict[str, Any]:
+    return {"id": delivery.id, "event": delivery.event, "body": delivery.body, "received_at": now}
+
+
+def _job_row(arrival: Arrival, now: float) -> dict[str, Any]:
+    command = arrival.command
+    return {
+        "id": arrival.job_id,
+        "delivery_id": arrival.delivery.id,
+        "lane": command.lane,
+        "repository_id": command.repository_id,
+        "command": command.model_dump_json(),
+        "state": JobState.QUEUED.value,
+        "created_at": now,
+    }
+
+
+def _job(row: sa.Row[Any]) -> Job:
+    return Job(
+        id=row.id,
+        sequence=row.sequence,
+        delivery_id=row.delivery_id,
+        command=Command.model_validate_json(row.command),
+        state=JobState(row.state),
+        stage=row.stage,
+        ending=None if row.ending is None else Ending.model_validate_json(row.ending),
+        artefacts=Artefacts.model_validate(json.loads(row.artefacts)),
+        usage=Usage.model_validate(json.loads(row.usage)),
+        attempts=row.attempts,
+        fence=row.fence,
+        cancelled_by=row.cancelled_by,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        finished_at=row.finished_at,
+    )

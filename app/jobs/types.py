@@ -1,0 +1,117 @@
+"""The values of a job's life: what was asked, where it stands, how it ended."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from pydantic import Field
+
+from agent.types import Outcome, Usage, Value
+
+
+class Word(StrEnum):
+    """What a person can ask for after ``/agent``."""
+
+    FIX = "fix"
+    PLAN = "plan"
+    APPROVE = "approve"
+    REVISE = "revise"
+    ASK = "ask"
+    RETRY = "retry"
+    STOP = "stop"
+    UNDO = "undo"
+    WHY = "why"
+    STATUS = "status"
+    HELP = "help"
+
+
+class Command(Value):
+    """One person's wish on one issue or pull request, taken from a signed delivery. All text in it is untrusted."""
+
+    word: Word
+    text: str
+    """The line after ``/agent``, word included: ``fix the parser``. ``fix`` alone when a label asked."""
+    details: str = ""
+    """The lines of the same comment that follow the command, without quotes."""
+    installation_id: int
+    repository_id: int
+    repository: str
+    """``owner/name`` at the time of the delivery: for people; the numeric id is what counts."""
+    number: int
+    is_pull: bool = False
+    requester: str
+    requester_id: int
+    comment_id: int | None = None
+    """The comment that asked; ``None`` when a label did."""
+
+    @property
+    def request(self) -> str:
+        """What was asked without the word: ``the parser``, and the details below it."""
+        return "\n\n".join(part for part in (*self.text.split(maxsplit=1)[1:], self.details) if part)
+
+    @property
+    def lane(self) -> str:
+        """Jobs of one lane run one after the other. ``stop`` has its own, or it would wait for what it stops."""
+        lane = f"{self.repository_id}/{self.number}"
+        return f"{lane}/stop" if self.word is Word.STOP else lane
+
+
+class Delivery(Value):
+    """One signed webhook POST that leads to a job."""
+
+    id: str
+    """``X-GitHub-Delivery``; GitHub keeps it when it redelivers."""
+    event: str
+    body: bytes = Field(repr=False)
+    """As it came, for replay."""
+
+
+class JobState(StrEnum):
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+
+
+class Ending(Value):
+    """How a job ended, in words for the person who asked."""
+
+    outcome: Outcome
+    reason: str
+    next_step: str = ""
+    silent: bool = False
+    """Nobody is told on GitHub: whoever asked had no right to."""
+
+
+class Artefacts(Value):
+    """What the job has made outside so far. A repeated step finds its own traces here."""
+
+    comment_id: int | None = None
+    check_run_id: int | None = None
+    base_sha: str | None = None
+    branch: str | None = None
+    commit_sha: str | None = None
+    pull_number: int | None = None
+
+
+class Job(Value):
+    """One row of the jobs table, as read."""
+
+    id: str
+    sequence: int
+    """Order of arrival."""
+    delivery_id: str
+    command: Command
+    state: JobState
+    stage: str
+    ending: Ending | None
+    artefacts: Artefacts
+    usage: Usage
+    attempts: int
+    """Times that a worker took it up since the last finished step."""
+    fence: int
+    """Counts every take-up; a worker that holds an older number has lost the job."""
+    cancelled_by: str | None
+    """Login of the person who stopped it."""
+    created_at: float
+    started_at: float | None
+    finished_at: float | None

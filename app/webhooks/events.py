@@ -1,0 +1,78 @@
+"""The few fields of GitHub's deliveries that we use.
+
+Tolerant of everything else: GitHub adds fields at any time, and a full model of its payloads refuses about a third of
+its own examples.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
+
+Id = Annotated[int, Strict(), Field(ge=1, lt=2**63)]
+Text = Annotated[str, Strict(), StringConstraints(max_length=1_000_000)]
+Name = Annotated[str, Strict(), StringConstraints(min_length=1, max_length=300)]
+Flag = Annotated[bool, Strict()]
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="ignore")
+
+
+class Account(_Part):
+    login: Name
+    id: Id
+    type: Name = "User"
+
+
+class Repository(_Part):
+    id: Id
+    full_name: Name
+    archived: Flag = False
+    disabled: Flag = False
+
+
+class Installation(_Part):
+    id: Id
+
+
+class Label(_Part):
+    name: Name
+
+
+class Issue(_Part):
+    number: Id
+    state: Name
+    locked: Flag = False
+    pull_request: dict[str, object] | None = None
+    """Present when the issue is a pull request."""
+
+
+class App(_Part):
+    id: Id
+
+
+class Comment(_Part):
+    id: Id
+    body: Text
+    user: Account
+    performed_via_github_app: App | None = None
+
+
+class Envelope(_Part):
+    """What every delivery that can become a command has."""
+
+    action: Name
+    sender: Account
+    repository: Repository
+    issue: Issue
+    installation: Installation | None = None
+
+
+class IssueLabeled(Envelope):
+    label: Label
+
+
+class CommentCreated(Envelope):
+    comment: Comment

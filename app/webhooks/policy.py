@@ -1,0 +1,134 @@
+"""Which deliveries are commands. Pure: an event name and a payload in, a ``Command`` or the reason for ignoring out.
+
+Refuses by default. Whether the requester may command us is *not* decided here: only GitHub's live answer counts, and it
+is asked for in the job.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+
+from app.jobs.types import Command, Word
+from app.webhooks import commands
+from app.webhooks.events import Account, CommentCreated, Envelope, IssueLabeled
+
+SUPPORTED = frozenset({Word.FIX, Word.STOP})
+_ON_CLOSED = frozenset({Word.STOP})
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """Why a delivery starts nothing; for our log and GitHub's delivery page, never posted."""
+
+    reason: str
+
+
+@dataclass(frozen=True)
+class Rules:
+    """What the operator has set.
+
+    Args:
+        label: the label that asks for a fix, compared without regard to case, as GitHub does.
+        allowed_bots: logins of bots that may command us; exact names.
+        app_id: our own App; what it writes never commands us, whatever ``allowed_bots`` says.
+    """
+
+    label: str = "agent"
+    allowed_bots: frozenset[str] = field(default_factory=frozenset)
+    app_id: int = 0
+
+
+def decide(event: str, payload: object, rules: Rules) -> Command | Ignored:
+    """Judge one delivery.
+
+    Args:
+        event: ``X-GitHub-Event``.
+        payload: the parsed JSON body, of whatever shape.
+    """
+    if not isinstance(payload, Mapping):
+        return Ignored("malformed payload: not an object")
+    action = payload.get("action")
+    judge = _JUDGES.get((event, action)) if isinstance(action, str) else None
+    if judge is None:
+        return Ignored(f"event not used: {_name(event)}" + (f"/{_name(action)}" if isinstance(action, str) else ""))
+    try:
+        return judge(payload, rules)
+    except ValidationError as error:
+        first = error.errors(include_input=False, include_url=False, include_context=False)[0]
+        return Ignored(f"malformed payload: {'.'.join(map(_name, first['loc']))}: {first['msg']}")
+
+
+def _name(text: object) -> str:
+    """Untrusted words in a reason: short and printable."""
+    return "".join(c for c in str(text)[:60] if c.isprintable() and not "\ud800" <= c <= "\udfff")
+
+
+def _labeled(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
+    event = IssueLabeled.model_validate(payload)
+    if event.label.name.casefold() != rules.label.casefold():
+        return Ignored("another label")
+    return _command(event, rules, event.sender, commands.Found(Word.FIX, Word.FIX.value, ""))
+
+
+def _commented(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
+    event = CommentCreated.model_validate(payload)
+    found = commands.find(event.comment.body)
+    if found is None:
+        return Ignored("no command in the comment")
+    if event.sender.id != event.comment.user.id:
+        return Ignored("the sender is not the comment's author")
+    app = event.comment.performed_via_github_app
+    if app is not None and app.id == rules.app_id:
+        return Ignored("our own comment")
+    return _command(event, rules, event.comment.user, found, comment_id=event.comment.id)
+
+
+_JUDGES: Mapping[tuple[str, str], Callable[[Mapping[str, Any], Rules], Command | Ignored]] = {
+    ("issues", "labeled"): _labeled,
+    ("issue_comment", "created"): _commented,
+}
+
+# Checked in order; the first that applies is the reason.
+_REFUSALS: tuple[tuple[str, Callable[[Envelope, Account, Word | None, Rules], bool]], ...] = (
+    ("the requester is a bot that is not allowed", lambda e, who, word, rules: _refused_bot(who, rules)),
+    ("no installation: not a delivery to an App", lambda e, who, word, rules: e.installation is None),
+    ("unknown command", lambda e, who, word, rules: word is None),
+    ("command not supported", lambda e, who, word, rules: word not in SUPPORTED),
+    (
+        "the repository is archived or disabled",
+        lambda e, who, word, rules: e.repository.archived or e.repository.disabled,
+    ),
+    ("the conversation is locked", lambda e, who, word, rules: e.issue.locked),
+    ("closed", lambda e, who, word, rules: e.issue.state != "open" and word not in _ON_CLOSED),
+)
+
+
+def _refused_bot(who: Account, rules: Rules) -> bool:
+    """Anything but a plain user is a bot; some carry ``[bot]`` in their login, some do not."""
+    return (who.type != "User" or who.login.casefold().endswith("[bot]")) and who.login not in rules.allowed_bots
+
+
+def _command(
+    event: Envelope, rules: Rules, who: Account, found: commands.Found, comment_id: int | None = None
+) -> Command | Ignored:
+    for reason, applies in _REFUSALS:
+        if applies(event, who, found.word, rules):
+            return Ignored(reason)
+    assert found.word is not None and event.installation is not None
+    return Command(
+        word=found.word,
+        text=found.text,
+        details=found.details,
+        installation_id=event.installation.id,
+        repository_id=event.repository.id,
+        repository=event.repository.full_name,
+        number=event.issue.number,
+        is_pull=event.issue.pull_request is not None,
+        requester=who.login,
+        requester_id=who.id,
+        comment_id=comment_id,
+    )
