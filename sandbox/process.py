@@ -65,7 +65,7 @@ def run(
         raise ValueError("a log holds both streams as they came; ask for it without split_stderr")
     limits = limits or Limits()
     with ExitStack() as stack:
-        sink = log and stack.enter_context(log.open("wb"))
+        sink = stack.enter_context(log.open("wb")) if log else None
         child = stack.enter_context(spawn(argv, cwd=cwd, env=env, stdin=stdin, split_stderr=split_stderr))
         outputs = {child.stdout: Output(limits.output_bytes, sink, limits.log_bytes)}
         if split_stderr:
@@ -117,7 +117,7 @@ def spawn(
     pass_fds: Sequence[int] = (),
     split_stderr: bool = False,
 ) -> subprocess.Popen[bytes]:
-    """Start a program in a session of its own, input closed or a sealed copy of ``stdin``, output in pipes."""
+    """Start a program in a session of its own, input closed or a copy of ``stdin``, output in pipes."""
     with ExitStack() as stack:
         source: int = subprocess.DEVNULL
         if stdin:

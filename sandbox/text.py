@@ -9,12 +9,11 @@ import re
 _STRING_SEQUENCE = re.compile(r"(?:\x1b[\]PX^_]|[\x9d\x90\x98\x9e\x9f])[^\x07\x1b\x9c\n]*(?:\x07|\x1b\\|\x9c)?")
 _CONTROL_SEQUENCE = re.compile(r"(?:\x1b\[|\x9b)[0-?]*[ -/]*[@-~]?")
 _ESCAPE = re.compile(r"\x1b[ -/]*[0-~]?")
-_BACKSPACE = re.compile(r"[^\n\b]\b")
+_BACKSPACE = re.compile(r"[^\n\x08]\x08")
 # C0 (but tab and newline), DEL, C1, the signs that reorder text, and the invisible tag characters.
 _UNSEEN = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]"
 )
-_OVERWRITTEN = re.compile(r"[^\n]*\r(?=[^\n])")
 _NOTE = "\n[... {missing} characters left out ...]\n"
 
 
@@ -32,13 +31,19 @@ def clean(data: bytes, limit: int | None = None) -> str:
     text = _STRING_SEQUENCE.sub("", text)
     text = _CONTROL_SEQUENCE.sub("", text)
     text = _ESCAPE.sub("", text)
-    text = _OVERWRITTEN.sub("", text)
+    text = _last_states(text)
     text = _BACKSPACE.sub("", text)
     return shorten(_UNSEEN.sub("", text), limit)
 
 
+def _last_states(text: str) -> str:
+    if "\r" not in text:
+        return text
+    return "\n".join(line.rstrip("\r").rpartition("\r")[2] for line in text.split("\n"))
+
+
 def shorten(text: str, limit: int | None) -> str:
-    """Cut the middle out of ``text`` on character borders so that at most ``limit`` characters remain, note included."""
+    """Cut the middle out of ``text`` so that at most ``limit`` characters remain, the note included."""
     if limit is None or len(text) <= limit:
         return text
     note = _NOTE.format(missing=len(text))  # the widest that it can get; the true number is not longer

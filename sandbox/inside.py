@@ -1,0 +1,95 @@
+"""What a command sees inside: the system, its own small /etc, empty writable folders, and the mounts it was given.
+
+Nothing happens here but looking at which system paths exist; bubblewrap's arguments are the result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path, PurePosixPath
+
+from sandbox.process import DEFAULT_PATH
+from sandbox.types import Limits, Mount
+
+HOME = "/home/sandbox"
+USER_ID = 1000
+BASE_ENV: Mapping[str, str] = {
+    "PATH": DEFAULT_PATH,
+    "HOME": HOME,
+    "USER": "sandbox",
+    "LOGNAME": "sandbox",
+    "SHELL": "/bin/sh",
+    "TMPDIR": "/tmp",  # noqa: S108 - a path inside
+    "LANG": "C.UTF-8",
+    "LC_ALL": "C.UTF-8",
+    "TERM": "dumb",
+}
+
+_SYSTEM = ("usr", "bin", "sbin", "lib", "lib32", "lib64", "libx32")
+# What programs need of /etc and what holds no secret. Not here on purpose: anything that may carry a registry token or
+# a credential helper, such as gitconfig, pip.conf, npmrc or the settings of maven.
+_ETC = (
+    *("alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies", "debian_version", "fonts"),
+    *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types", "os-release", "perl", "pki"),
+    *("protocols", "services", "ssl/certs", "ssl/openssl.cnf", "timezone", "java*", "python*", "maven/m2.conf"),
+)
+_FILES = {
+    "/etc/passwd": "root:x:0:0:root:/root:/usr/sbin/nologin\n"
+    f"sandbox:x:{USER_ID}:{USER_ID}:sandbox:{HOME}:/bin/sh\n"
+    "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
+    "/etc/group": f"root:x:0:\nsandbox:x:{USER_ID}:\nnogroup:x:65534:\n",
+    "/etc/hosts": "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n",
+    "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
+}
+
+
+def namespaces(knows: frozenset[str], *, network: bool) -> list[str]:
+    """Options that separate the command from this machine. ``knows``: the options of this bubblewrap."""
+    options = ["--unshare-user", "--uid", str(USER_ID), "--gid", str(USER_ID), "--unshare-pid", "--unshare-ipc"]
+    options += ["--unshare-uts", "--hostname", "sandbox", "--unshare-cgroup-try", "--die-with-parent", "--new-session"]
+    if not network:
+        options.append("--unshare-net")
+    if "--disable-userns" in knows:  # new user namespaces are the usual first step against the kernel
+        options.append("--disable-userns")
+    return options
+
+
+def system(limits: Limits, knows: frozenset[str], hand_over: Callable[[bytes], int], *, network: bool) -> list[str]:
+    """Options for everything but the command's own mounts. ``hand_over`` makes a file descriptor from bytes."""
+    options = list(_read_only_system())
+    for path, text in _FILES.items():
+        options += ["--ro-bind-data", str(hand_over(text.encode())), path]
+    if network:
+        options += ["--ro-bind-try", str(Path("/etc/resolv.conf").resolve()), "/etc/resolv.conf"]
+    options += ["--proc", "/proc", "--dev", "/dev"]
+    for folder, mode in (("/tmp", "1777"), (HOME, "0700"), ("/dev/shm", "1777")):  # noqa: S108 - paths inside
+        options += ["--perms", mode] if "--perms" in knows else []
+        options += ["--size", str(limits.tmp_bytes)] if "--size" in knows else []
+        options += ["--tmpfs", folder]
+    return [*options, "--dir", "/run", "--symlink", "../tmp", "/var/tmp"]  # noqa: S108
+
+
+def by_depth(mounts: tuple[Mount, ...]) -> list[Mount]:
+    """A mount may lie below another one, so the outer comes first; of two equals the later wins."""
+    return sorted(mounts, key=lambda mount: len(PurePosixPath(mount.target).parts))
+
+
+def closing(cwd: str, env: Mapping[str, str]) -> list[str]:
+    """Options that come after all mounts: what is left of the root and of /dev becomes read-only."""
+    options = ["--remount-ro", "/dev", "--remount-ro", "/", "--chdir", cwd]
+    for name, value in {**BASE_ENV, **env}.items():
+        options += ["--setenv", name, value]
+    return options
+
+
+def _read_only_system() -> Iterator[str]:
+    for name in _SYSTEM:
+        path = Path("/", name)
+        if path.is_symlink():
+            yield from ("--symlink", str(path.readlink()), str(path))
+        elif path.is_dir():
+            yield from ("--ro-bind", str(path), str(path))
+    etc = Path("/etc")
+    for pattern in _ETC:
+        for path in sorted(etc.glob(pattern)):
+            yield from ("--ro-bind-try", str(path), str(path))

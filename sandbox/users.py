@@ -1,0 +1,87 @@
+"""Numeric users that nothing else on this machine runs as: one for each open sandbox."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+import time
+from contextlib import suppress
+from pathlib import Path
+
+from sandbox.errors import SandboxUnavailable
+
+# Left unassigned by Debian's policy and by systemd's table of user ids (60706…61183).
+_RANGE = range(60706, 60962)
+_LOCKS = Path("/run/graftsmith")
+
+
+class LeasedUser:
+    """A user id held by a file lock until :meth:`release`, the end of this object or of this process."""
+
+    def __init__(self) -> None:
+        try:
+            _LOCKS.mkdir(mode=0o700, exist_ok=True)
+            self.uid, self._lock = _first_free()
+        except OSError as error:
+            todo = f"Make the folder {_LOCKS.parent} writable for this process"
+            raise SandboxUnavailable("Can't reserve a user id for the sandbox", why=str(error), todo=todo) from error
+        kill_all(self.uid)  # left over where a process of ours was killed
+
+    def release(self) -> None:
+        if self._lock >= 0:
+            os.close(self._lock)
+            self._lock = -1
+
+    def __del__(self) -> None:
+        with suppress(AttributeError, OSError):
+            self.release()
+
+
+def _first_free() -> tuple[int, int]:
+    for uid in _RANGE:
+        fd = os.open(_LOCKS / str(uid), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            os.close(fd)
+        else:
+            return uid, fd
+    raise OSError(f"all {len(_RANGE)} are in use")
+
+
+def processes_of(uid: int) -> list[int]:
+    """Ids of the processes that run as ``uid``, zombies left out."""
+    found = []
+    for entry in os.scandir("/proc"):
+        if entry.name.isdigit():
+            with suppress(OSError):
+                if entry.stat().st_uid == uid and not _is_zombie(entry.path):
+                    found.append(int(entry.name))
+    return found
+
+
+def threads_of(uid: int) -> int:
+    """How many threads run as ``uid``."""
+    total = 0
+    for pid in processes_of(uid):
+        with suppress(OSError):
+            total += sum(1 for _ in Path("/proc", str(pid), "task").iterdir())
+    return total
+
+
+def kill_all(uid: int) -> None:
+    """Kill every process of ``uid`` and wait until none is left."""
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        members = processes_of(uid)
+        if not members:
+            return
+        for pid in members:
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.002)
+
+
+def _is_zombie(folder: str) -> bool:
+    return Path(folder, "stat").read_text().rpartition(")")[2].split()[0] == "Z"
