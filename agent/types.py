@@ -116,6 +116,13 @@ class RunSpec(Value):
     cache_dir: str
     """A folder that outlives the run: index and set-up caches."""
     commands: Commands = Commands()
+    """What a person asked for; the repository's own configuration fills what is empty."""
+    search_path: str = "/usr/local/bin:/usr/bin:/bin"
+    """The ``PATH`` on which programs of the target's toolchain are looked for."""
+    registries: Mapping[str, str] = Field(default_factory=dict)
+    """Settings of this machine's package clients for the set-up phase, without credentials (name → value)."""
+    repository: str = "local"
+    """A stable key: installed environments are never shared between two repositories."""
     budget: Budget = Budget()
     model: ModelEndpoint
     seed: str
@@ -156,6 +163,9 @@ class PlanStep(Value):
     id: str
     objective: str
     files: tuple[str, ...] = ()
+    """Existing files that the step reads or changes."""
+    new_files: tuple[str, ...] = ()
+    """Files that the step makes; they do not exist yet."""
     depends_on: tuple[str, ...] = ()
     done_when: str = ""
 
@@ -270,6 +280,8 @@ class Proof(Value):
     base_digest: str
     """SHA-256 of the tree that was tested (git tree id of base plus tests)."""
     head_digest: str
+    base_message: str = ""
+    """Short clean failure text on the base."""
 
     @property
     def holds(self) -> bool:

@@ -1,0 +1,24 @@
+"""Pure: a run's result and the job's facts as a pull request, a status comment, a commit message and a check run."""
+
+from app.report.check import CheckRun, check_run
+from app.report.facts import JobFacts, LeftOut, Remark, Review
+from app.report.names import branch_name, commit_message, pr_title
+from app.report.pull_request import pr_body
+from app.report.status import Ending, Progress, StageState, status_comment
+
+__all__ = [
+    "CheckRun",
+    "Ending",
+    "JobFacts",
+    "LeftOut",
+    "Progress",
+    "Remark",
+    "Review",
+    "StageState",
+    "branch_name",
+    "check_run",
+    "commit_message",
+    "pr_body",
+    "pr_title",
+    "status_comment",
+]

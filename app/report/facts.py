@@ -1,0 +1,72 @@
+"""What a report needs to know beside the run's result."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+PRODUCT = "Graftsmith"
+
+
+@dataclass(frozen=True)
+class JobFacts:
+    """One job, as the reader knows it. ``title``, ``requester`` and ``request`` are untrusted text."""
+
+    job_id: str
+    repository: str
+    """``owner/name``."""
+    number: int
+    is_pull: bool = False
+    title: str = ""
+    requester: str = ""
+    command: str = "fix"
+    web_url: str = "https://github.com"
+    base_ref: str = ""
+    base_sha: str = ""
+    run_url: str = ""
+    """The live page of the run at our own server; empty when there is none."""
+    log_url: str = ""
+    """The whole log; empty when there is none."""
+    model: str = ""
+
+    @property
+    def repository_url(self) -> str:
+        return f"{self.web_url.rstrip('/')}/{quote(self.repository)}"
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        """Where others' text may link to: code of this very repository, never its issues (closing words)."""
+        return tuple(f"{self.repository_url}/{kind}/" for kind in ("blob", "tree", "commit", "compare"))
+
+    def blob_url(self, path: str, ref: str) -> str:
+        return f"{self.repository_url}/blob/{quote(ref)}/{quote(path, errors='surrogateescape')}"
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """A change that was not published, and why. ``patch`` is a unified diff."""
+
+    path: str
+    reason: str
+    patch: str = ""
+
+
+@dataclass(frozen=True)
+class Remark:
+    """Something in the published change that a reviewer should look at."""
+
+    path: str
+    detail: str
+
+
+@dataclass(frozen=True)
+class Review:
+    """What the checks before publishing found."""
+
+    left_out: tuple[LeftOut, ...] = ()
+    remarks: tuple[Remark, ...] = ()
+    deleted: frozenset[str] = field(default_factory=frozenset)
+    added: frozenset[str] = field(default_factory=frozenset)
+
+
+NO_FINDINGS = Review()

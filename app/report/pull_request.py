@@ -1,0 +1,325 @@
+"""The body of a pull request: what was asked, what was done, and what was measured. Pure.
+
+Everything that comes from the model, the repository or its tests goes through ``app.report.markdown``; the words of
+our own are the headings, the tables and the verdict. Each section is closed in itself, so whole sections can be left
+out; the test log takes the room that the others leave.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.types import Evidence, IntegrityFinding, Plan, Proof, RunResult, SuiteStatus, TestRun
+from app.report import markdown as md
+from app.report import words
+from app.report.facts import NO_FINDINGS, PRODUCT, JobFacts, Review
+
+_PROOFS, _LISTED, _FILES, _FINDINGS = 30, 20, 60, 20
+_PATCHES = 16_000
+_LOG_LIMIT, _LOG_LEAST = 30_000, 4_000
+_MARKS = {
+    "passed": "🟢",
+    "failed": "🔴",
+    "error": "🔴",
+    "xfailed": "🟡",
+    "skipped": "⚪",
+    "missing": "⚪",
+    "not_run": "⚪",
+}
+
+
+@dataclass(frozen=True)
+class Section:
+    """One part of the body. The lower ``keep``, the sooner it is left out when there is no room."""
+
+    text: str
+    keep: int = 9
+    name: str = ""
+
+
+def marker(facts: JobFacts) -> str:
+    """The hidden first line by which the pull request of this issue is found again."""
+    return f"<!-- graftsmith:pull {'pr' if facts.is_pull else 'issue'}={facts.number} -->"
+
+
+def pr_body(result: RunResult, facts: JobFacts, review: Review = NO_FINDINGS, *, limit: int = md.BODY_LIMIT) -> str:
+    """The whole body, at most ``limit`` bytes of UTF-8, beginning with ``marker(facts)``."""
+    evidence = result.evidence
+    sections = [
+        Section(marker(facts)),
+        Section(_verdict(result)),
+        Section(md.prose(result.summary, facts.links), 8, "the summary"),
+        Section("" if facts.is_pull else f"Fixes #{facts.number}"),
+        Section(_integrity(evidence.integrity), 7, "the changes to tests"),
+        Section(_left_out(review), 6, "the changes that were left out"),
+        Section(_remarks(review), 7, "remarks"),
+        Section(_proof(evidence), 8, "the proof table"),
+        Section(_tests(evidence), 7, "the test numbers"),
+        Section(_files(result, facts, review), 5, "the reasons by file"),
+        Section(_plan(result.plan), 4, "the plan"),
+        Section(_reproduce(evidence), 8, "how to reproduce"),
+        Section(_footer(result, facts)),
+    ]
+    kept = _fitting([s for s in sections if s.text], limit - _LOG_LEAST)
+    log = _log(evidence.final, facts, limit - md.size(_joined(kept)) - 10)
+    if log:
+        kept.insert(-1, Section(log))
+    return _joined(kept)
+
+
+def _joined(sections: Sequence[Section]) -> str:
+    return "\n\n".join(section.text for section in sections) + "\n"
+
+
+def _fitting(sections: Sequence[Section], limit: int) -> list[Section]:
+    """``sections`` without those that must go for the rest to fit, each named where the reader will see it."""
+    kept = list(sections)
+    gone: list[str] = []
+    while md.size(_joined(kept)) > limit - 300 * bool(gone):
+        least = min((s for s in kept if s.keep < 9), key=lambda s: s.keep, default=None)
+        if least is None:
+            break
+        kept.remove(least)
+        gone.append(least.name)
+    if gone:
+        kept.insert(-1, Section(f"*Left out here, because a description has a size limit: {', '.join(gone)}.*"))
+    return kept
+
+
+# ── sections ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _verdict(result: RunResult) -> str:
+    mark = "✅" if result.evidence.proven else "⚠️"
+    name, _, rest = words.verdict(result.evidence).partition(": ")
+    lines = [f"> {mark} **{name}.** {rest[:1].upper()}{rest[1:]}"]
+    if not result.evidence.proven and result.reason:
+        lines.append(f"> {md.inline(result.reason)}")
+    return "\\\n".join(lines)
+
+
+def _proof(evidence: Evidence) -> str:
+    if not evidence.proof:
+        return ""
+    shown, more = md.first(evidence.proof, _PROOFS)
+    table = md.rows(
+        ("Test", "Before", "After"),
+        "lll",
+        [(md.cell(p.test), _outcome(p.on_base), _outcome(p.on_head)) for p in shown],
+    )
+    parts = [
+        "### Proof",
+        "Each test ran alone in a fresh sandbox: on the base commit with only this change's tests added, and with "
+        "the whole change.",
+        table,
+        f"*… and {more} more.*" if more else "",
+        _failures_on_base(shown, evidence),
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _outcome(outcome: str) -> str:
+    return f"{_MARKS.get(outcome, '⚪')} {str(outcome).replace('_', ' ')}"
+
+
+def _failures_on_base(proofs: Sequence[Proof], evidence: Evidence) -> str:
+    known = evidence.baseline.messages if evidence.baseline else {}
+    texts = [(p.test, p.base_message or known.get(p.test, "")) for p in proofs if p.holds]
+    blocks = [f"{md.code(test)}\n\n{md.fence(md.head(text, 1_500))}" for test, text in texts if text.strip()][:5]
+    return md.details("How it failed before", "\n\n".join(blocks)) if blocks else ""
+
+
+def _tests(evidence: Evidence) -> str:
+    before, after = evidence.baseline, evidence.final
+    if after is None:
+        return ""
+    parts = ["### Tests", _counted(before, after), _status_note("Before", before), _status_note("After", after)]
+    if comparison := evidence.comparison:
+        parts += [
+            _listed("Fixed", comparison.fixed),
+            _listed("New and passing", comparison.added),
+            _listed("New and failing", comparison.added_failing, "🔴 "),
+            _listed("Passed before, fail now", comparison.regressed, "🔴 "),
+            _listed("Ran before, do not run now", comparison.lost, "🔴 "),
+            _listed("Failed before, still fail", comparison.still_failing),
+            _listed("Flaky (failed, then passed when run again alone)", comparison.flaky, "🟡 "),
+        ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _counted(before: TestRun | None, after: TestRun) -> str:
+    first = words.counts(before) if before else {}
+    second = words.counts(after)
+    if not any(first.values()) and not any(second.values()):
+        return ""
+    names = [n for n in second if n in ("passed", "failed") or first.get(n) or second[n]]
+    body = [(name, f"{first[name]:,}" if name in first else "–", f"**{second[name]:,}**") for name in names]
+    body.append(("took", words.duration(before.seconds) if before else "–", words.duration(after.seconds)))
+    return md.rows(("", "Before", "After"), "lrr", body)
+
+
+def _status_note(when: str, run: TestRun | None) -> str:
+    if run is None or run.status in (SuiteStatus.OK, SuiteStatus.FAILING):
+        note = "" if run is None or run.structured else "only the exit code is known, single tests are not"
+    else:
+        note = words.SUITE[run.status]
+    if not note or run is None:
+        return ""
+    detail = f" {md.inline(run.detail)}" if run.detail else ""
+    return f"{when}: {note}.{detail}"
+
+
+def _listed(title: str, tests: Sequence[str], mark: str = "") -> str:
+    if not tests:
+        return ""
+    shown, more = md.first(tests, _LISTED)
+    lines = [f"- {md.code(test)}" for test in shown] + ([f"- … and {more} more"] if more else [])
+    if len(lines) == 1:
+        return f"{mark}{title}: {md.code(tests[0])}"
+    return md.details(f"{mark}{title}: {len(tests)}", "\n".join(lines))
+
+
+def _integrity(findings: Sequence[IntegrityFinding]) -> str:
+    if not findings:
+        return ""
+    shown, more = md.first(findings, _FINDINGS)
+    room = max(500, _PATCHES // len(shown))
+    blocks = [
+        f"**{md.inline(f.kind)}** in {md.code(f.path)}: {md.inline(f.detail)}"
+        + (f"\n\n{md.fence(md.head(f.hunk, room), 'diff')}" if f.hunk.strip() else "")
+        for f in shown
+    ]
+    if more:
+        blocks.append(f"*… and {more} more.*")
+    intro = "These changes could make the tests say less than before. Please look at each of them."
+    return "\n\n".join(["### Changes to tests", intro, *blocks])
+
+
+def _left_out(review: Review) -> str:
+    if not review.left_out:
+        return ""
+    blocks = []
+    room = max(500, _PATCHES // len(review.left_out))
+    for change in review.left_out[:_FINDINGS]:
+        patch = md.details("The change as a patch", md.fence(md.head(change.patch, room), "diff"))
+        blocks.append(f"{md.code(change.path)}: {change.reason}" + (f"\n\n{patch}" if change.patch.strip() else ""))
+    return "\n\n".join(["### Left out", "Not part of this pull request:", *blocks])
+
+
+def _remarks(review: Review) -> str:
+    if not review.remarks:
+        return ""
+    shown = review.remarks[:_LISTED]
+    lines = [f"- {md.code(remark.path)}: {remark.detail}" for remark in shown]
+    if more := len(review.remarks) - len(shown):
+        lines.append(f"- … and {more} more")
+    return "\n".join(["### Look closely at", "", *lines])
+
+
+def _files(result: RunResult, facts: JobFacts, review: Review) -> str:
+    left_out = {change.path for change in review.left_out}
+    paths = [change.path for change in result.change_set.changes if change.path not in left_out]
+    if not paths:
+        return ""
+    reasons = {reason.path: reason.reason for reason in result.file_reasons}
+    shown, more = md.first(paths, _FILES)
+    lines = []
+    for path in shown:
+        why = md.inline(md.head(reasons.get(path, ""), 400), facts.links)
+        lines.append(f"- {md.code(_shown(path))}{_how(path, review)}" + (f": {why}" if why else ""))
+    if more:
+        lines.append(f"- … and {more} more")
+    return "\n".join(["### What changed", "", *lines])
+
+
+def _shown(path: str) -> str:
+    return path.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def _how(path: str, review: Review) -> str:
+    if path in review.deleted:
+        return " (deleted)"
+    return " (new)" if path in review.added else ""
+
+
+def _plan(plan: Plan | None) -> str:
+    if plan is None:
+        return ""
+    steps = [
+        f"{number}. {md.inline(step.objective)}"
+        + (f" ({', '.join(md.code(path) for path in step.files[:6])})" if step.files else "")
+        + (f"  \n   Done when {md.inline(step.done_when)}" if step.done_when else "")
+        for number, step in enumerate(plan.steps[:25], 1)
+    ]
+    parts = [
+        md.prose(plan.summary, limit=2_000),
+        "\n".join(steps),
+        _bullets("Tests to add", plan.tests),
+        f"**Existing tests change because:** {md.inline(plan.test_changes)}" if plan.test_changes else "",
+        _bullets("Risks", plan.risks),
+        _bullets("Alternatives", plan.alternatives),
+    ]
+    return md.details("The plan", "\n\n".join(part for part in parts if part))
+
+
+def _bullets(title: str, lines: Sequence[str]) -> str:
+    if not lines:
+        return ""
+    return f"**{title}**\n\n" + "\n".join(f"- {md.inline(line)}" for line in lines[:15])
+
+
+def _reproduce(evidence: Evidence) -> str:
+    if not evidence.reproduce:
+        return ""
+    return f"### See it yourself\n\n{md.fence(md.head(chr(10).join(evidence.reproduce), 4_000), 'sh')}"
+
+
+def _log(run: TestRun | None, facts: JobFacts, room: int) -> str:
+    if run is None or not run.log.strip():
+        return ""
+    whole = f"\n\nThe [whole log]({facts.log_url}) is kept with the run." if facts.log_url else ""
+    shell = md.size(md.details("", md.fence("") + whole)) + 400
+    # The fence grows with the longest run of backticks inside, on both sides.
+    text = md.clean(run.log, show_direction=True).strip("\n")
+    fences = 2 * md.size(md.fence(text).split("\n", 1)[0])
+    kept = md.tail(text, min(_LOG_LIMIT, room - shell - fences))
+    if not kept.strip():
+        return ""
+    cut = "" if kept == text else " (the end of it)"
+    command = md.code(md.head(" ".join(run.command), 200))
+    summary = f"Test log{cut}"
+    return md.details(summary, f"{command}\n\n{md.fence(kept)}{whole}")
+
+
+def _footer(result: RunResult, facts: JobFacts) -> str:
+    usage = result.usage
+    took = words.duration(sum(result.seconds.values())) if result.seconds else ""
+    isolation = result.evidence.isolation
+    facts_line = [
+        f"Model {md.code(facts.model)}" if facts.model else "",
+        words.money(usage),
+        words.tokens(usage),
+        f"{took} in all" if took else "",
+        f"isolation: {md.inline(isolation)}" if isolation else "",
+        f"[run]({facts.run_url})" if facts.run_url else "",
+    ]
+    notes = [f"- {md.inline(note)}" for note in result.notes[:10]]
+    ask = (
+        "To have something changed, write a comment that begins with `/agent fix` and says what, "
+        "or push to this branch yourself."
+    )
+    parts = [
+        "\n".join(["### Notes", "", *notes]) if notes else "",
+        "---",
+        ask,
+        f"<sub>Made by {PRODUCT} for {md.code(facts.requester)}. {_sentence(facts_line)}</sub>"
+        if facts.requester
+        else f"<sub>Made by {PRODUCT}. {_sentence(facts_line)}</sub>",
+    ]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _sentence(parts: Sequence[str]) -> str:
+    text = " · ".join(part for part in parts if part)
+    return text[:1].upper() + text[1:]

@@ -1,0 +1,205 @@
+"""The status comment: one comment an issue, edited in place while a job runs, closed out on every ending. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from agent.types import Outcome, RunResult, Stage
+from app.report import markdown as md
+from app.report import words
+from app.report.facts import NO_FINDINGS, PRODUCT, JobFacts, Review
+
+STAGES: dict[Stage, str] = {
+    Stage.PREPARE: "Prepare the checkout",
+    Stage.INDEX: "Read the repository",
+    Stage.BASELINE: "Run the tests as they are",
+    Stage.PLAN: "Plan",
+    Stage.WORK: "Change the code",
+    Stage.VERIFY: "Run the tests with the change",
+    Stage.PROVE: "Prove it: red before, green after",
+    Stage.REPORT: "Write it down",
+}
+_MARKS = {"done": "✅", "running": "⏳", "failed": "❌", "skipped": "➖"}
+
+# Outcome → (mark, heading, what to do when the run itself named nothing).
+ENDINGS: dict[Outcome, tuple[str, str, str]] = {
+    Outcome.PROPOSED: ("✅", "Pull request opened", "Review the pull request."),
+    Outcome.UPDATED: ("✅", "Pull request updated", "Review the new commit."),
+    Outcome.ANSWERED: ("💬", "Answered", ""),
+    Outcome.PLANNED: ("📝", "Plan ready", "Read the plan and say whether to go on."),
+    Outcome.NO_CHANGE: ("➖", "No change", "Say in a comment what should be different, then ask again."),
+    Outcome.ALREADY_FIXED: ("✅", "Already fixed", "Close the issue if you agree."),
+    Outcome.NOT_REPRODUCED: ("🔍", "Not reproduced", "Add steps, versions or a failing example, then ask again."),
+    Outcome.NEEDS_INPUT: ("❓", "A question first", "Answer in a comment, then ask again."),
+    Outcome.TESTS_FAILING: ("⚠️", "Tests are failing", "Look at the draft, or ask again with a hint."),
+    Outcome.STUCK: ("⚠️", "Stuck", "Ask again with a hint, for example the file or function at fault."),
+    Outcome.BUDGET_REACHED: ("⚠️", "Budget reached", "Ask for something smaller, or raise the budget."),
+    Outcome.BLOCKED: ("⛔", "Blocked", "Resolve what is named above, then ask again."),
+    Outcome.CANCELLED: ("⏹️", "Stopped", "Ask again whenever you like."),
+    Outcome.FAILED: ("❌", "Failed", "Ask whoever runs this service to look at the log of the run."),
+}
+
+
+@dataclass(frozen=True)
+class StageState:
+    """One stage so far. ``note`` may hold others' text, for example ``213 passed, 1 failed``."""
+
+    stage: Stage
+    state: Literal["done", "running", "failed", "skipped"]
+    seconds: float | None = None
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """Where a job is."""
+
+    stages: tuple[StageState, ...] = ()
+    now: str = ""
+    """What is happening this moment, in a few words."""
+    elapsed_s: float = 0.0
+    queued_behind: int = 0
+    """Jobs of the same issue that come first."""
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a job ended, as far as the comment tells it; ``from_result`` fills it from a run."""
+
+    outcome: Outcome
+    reason: str
+    next_step: str = ""
+    answer: str = ""
+    """An answer, a question or an account of what was found, in the model's words."""
+    pull_number: int | None = None
+    draft: bool = False
+    kept_branch: str = ""
+    """A branch of ours that holds the work where it could not go where it was meant to."""
+    patch: str = ""
+    """The work as a patch, where it could not be pushed at all."""
+    verdict: str = ""
+    cost: str = ""
+
+    @classmethod
+    def from_result(cls, result: RunResult, **more: object) -> Ending:
+        """The parts that the run itself decides; ``more`` sets the others by name."""
+        measured = bool(result.change_set) or result.evidence.final is not None
+        cost = " · ".join(part for part in (words.money(result.usage), words.tokens(result.usage)) if part)
+        return cls(
+            outcome=result.outcome,
+            reason=result.reason,
+            next_step=result.next_step,
+            answer=result.summary,
+            verdict=words.verdict(result.evidence) if measured else "",
+            cost=cost if result.usage.calls else "",
+            **more,  # type: ignore[arg-type]
+        )
+
+
+def marker(facts: JobFacts) -> str:
+    """The hidden first line by which this job's comment is found again."""
+    return f"<!-- graftsmith:status job={facts.job_id} -->"
+
+
+def status_comment(
+    facts: JobFacts,
+    progress: Progress,
+    ending: Ending | None = None,
+    review: Review = NO_FINDINGS,
+) -> str:
+    """The whole comment, at most ``markdown.BODY_LIMIT`` bytes, beginning with ``marker(facts)``."""
+    parts = [marker(facts), *(_ended(facts, progress, ending, review) if ending else _running(facts, progress))]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _running(facts: JobFacts, progress: Progress) -> list[str]:
+    asked = f" for {md.code(facts.requester)}" if facts.requester else ""
+    if not progress.stages:
+        behind = progress.queued_behind
+        wait = (
+            f"{words.count(behind, 'job')} on this issue {'comes' if behind == 1 else 'come'} first." if behind else ""
+        )
+        return [f"### ⏳ {PRODUCT} will work on this{asked}", wait or "It starts in a moment.", _stop(facts)]
+    now = md.inline(md.head(progress.now, 300))
+    return [
+        f"### ⏳ {PRODUCT} is working on this{asked}",
+        _stages(progress.stages),
+        f"**Now:** {now}" if now else "",
+        _small(
+            [f"{words.duration(progress.elapsed_s)} so far", f"[live log]({facts.run_url})" if facts.run_url else ""]
+        ),
+        _stop(facts),
+    ]
+
+
+def _stop(facts: JobFacts) -> str:
+    kind = "pull request" if facts.is_pull else "issue"
+    return f"<sub>This comment is kept up to date. The result will be linked here, on this {kind}.</sub>"
+
+
+def _stages(states: Sequence[StageState]) -> str:
+    known = {state.stage: state for state in states}
+    lines = []
+    for stage, name in STAGES.items():
+        state = known.get(stage)
+        if state is None:
+            lines.append(f"- ▫️ {name}")
+            continue
+        took = f" · {words.duration(state.seconds)}" if state.seconds is not None else ""
+        note = f" · {md.inline(md.head(state.note, 200))}" if state.note else ""
+        shown = f"**{name}**" if state.state == "running" else name
+        lines.append(f"- {_MARKS[state.state]} {shown}{took}{note}")
+    return "\n".join(lines)
+
+
+def _ended(facts: JobFacts, progress: Progress, ending: Ending, review: Review) -> list[str]:
+    mark, heading, otherwise = ENDINGS[ending.outcome]
+    if ending.pull_number is not None:
+        heading += f": #{ending.pull_number}" + (" (draft)" if ending.draft else "")
+    if ending.draft and mark == "✅":
+        mark = "⚠️"
+    told = "" if ending.outcome in (Outcome.PROPOSED, Outcome.UPDATED) and ending.pull_number else ending.answer
+    return [
+        f"### {mark} {heading}",
+        md.prose(ending.reason, limit=2_000),
+        f"**{ending.verdict}**" if ending.verdict else "",
+        _kept(facts, ending),
+        md.prose(told, facts.links, limit=12_000),
+        _left_out(review),
+        f"**Next:** {md.inline(ending.next_step or otherwise)}" if ending.next_step or otherwise else "",
+        md.details("What was done", _stages(progress.stages)) if progress.stages else "",
+        _small(
+            [
+                f"{words.duration(progress.elapsed_s)} in all" if progress.elapsed_s else "",
+                ending.cost,
+                f"[run]({facts.run_url})" if facts.run_url else "",
+                f"[whole log]({facts.log_url})" if facts.log_url else "",
+            ]
+        ),
+    ]
+
+
+def _kept(facts: JobFacts, ending: Ending) -> str:
+    if ending.kept_branch:
+        return (
+            f"The work is kept on the branch [{md.code(ending.kept_branch)}]"
+            f"({facts.repository_url}/tree/{ending.kept_branch})."
+        )
+    if not ending.patch.strip():
+        return ""
+    if md.size(ending.patch) > 30_000:
+        return f"The patch ({md.size(ending.patch):,} bytes) is too long for a comment; it is kept with the run."
+    intro = "The work as a patch; save it to a file and apply it with `git apply`:"
+    return md.details("The work as a patch", f"{intro}\n\n{md.fence(ending.patch, 'diff')}")
+
+
+def _left_out(review: Review) -> str:
+    lines = [f"- {md.code(change.path)}: {change.reason}" for change in review.left_out[:20]]
+    return "\n".join(["Left out:", "", *lines]) if lines else ""
+
+
+def _small(parts: Sequence[str]) -> str:
+    text = " · ".join(part for part in parts if part)
+    return f"<sub>{text[:1].upper()}{text[1:]}</sub>" if text else ""

@@ -1,0 +1,121 @@
+"""Numbers and measured facts as short phrases. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from agent.types import Evidence, SuiteStatus, TestOutcome, TestRun, Usage
+
+SUITE = {
+    SuiteStatus.OK: "the tests pass",
+    SuiteStatus.FAILING: "some tests fail",
+    SuiteStatus.NO_TESTS: "no tests ran",
+    SuiteStatus.NOT_RUN: "the tests could not run",
+    SuiteStatus.TIMED_OUT: "the tests ran out of time",
+    SuiteStatus.OUT_OF_MEMORY: "the tests ran out of memory",
+    SuiteStatus.INCONSISTENT: "the test report and the exit code disagree, so nothing can be concluded",
+}
+
+
+def duration(seconds: float) -> str:
+    """``0.4 s``, ``12 s``, ``3 min 5 s``, ``1 h 3 min``."""
+    if seconds < 10:
+        return f"{max(0.0, seconds):.1f} s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"
+
+
+def count(number: int, one: str, many: str = "") -> str:
+    """``1 test``, ``1,204 tests``."""
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
+
+
+def money(usage: Usage) -> str:
+    """What the model calls cost; never a zero for paid work."""
+    if not usage.calls:
+        return "no model call"
+    if usage.dollars is None:
+        return "cost unknown (no price is set for this model)"
+    about = "about " if usage.estimated else ""
+    if usage.dollars <= 0:
+        return "no cost at the set price"
+    if usage.dollars < 0.01:
+        return f"{about}less than $0.01"
+    return f"{about}${usage.dollars:,.2f}"
+
+
+def tokens(usage: Usage) -> str:
+    """Calls and tokens, for example ``4 model calls, 12,000 tokens in (9,000 of them cached), 800 out``."""
+    if not usage.calls:
+        return ""
+    cached = f" ({usage.cached_tokens:,} of them cached)" if usage.cached_tokens else ""
+    estimated = " (estimated: the endpoint gave no counts)" if usage.estimated else ""
+    read = f"{usage.input_tokens:,} tokens in{cached}"
+    return f"{count(usage.calls, 'model call')}, {read}, {usage.output_tokens:,} out{estimated}"
+
+
+def counts(run: TestRun) -> Mapping[str, int]:
+    """Row name → number of tests, in the order to show."""
+    return {
+        "passed": len(run.ids(TestOutcome.PASSED)),
+        "failed": len(run.ids(TestOutcome.FAILED)),
+        "errors": len(run.ids(TestOutcome.ERROR)),
+        "skipped": len(run.ids(TestOutcome.SKIPPED)),
+        "expected failures": len(run.ids(TestOutcome.XFAILED)),
+    }
+
+
+def tests_in_short(run: TestRun | None) -> str:
+    """``213 passed, 1 failed``; or why there are no numbers."""
+    if run is None:
+        return "the tests were not run"
+    if not run.structured or not run.outcomes:
+        return SUITE[run.status]
+    shown = counts(run)
+    return ", ".join(f"{number:,} {name}" for name, number in shown.items() if number or name == "passed")
+
+
+def verdict(evidence: Evidence) -> str:
+    """What was measured, in one or two sentences of our own; the only line many will read."""
+    if evidence.proven:
+        return _proven(evidence)
+    if evidence.final is None:
+        return "Not proven: the tests were not run on this change."
+    if evidence.final.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
+        return f"Not proven: {SUITE[evidence.final.status]}."
+    return f"Not proven: {'; '.join(_doubts(evidence))}."
+
+
+def _proven(evidence: Evidence) -> str:
+    number = len(evidence.proof)
+    assert evidence.comparison is not None  # part of being proven
+    said = (
+        f"Proven: {count(number, 'test')} failed before this change and {'passes' if number == 1 else 'pass'} with it, "
+        "and no test that passed before fails now."
+    )
+    if still := len(evidence.comparison.still_failing):
+        said += f" {count(still, 'test')} failed before and still {'does' if still == 1 else 'do'}."
+    return said
+
+
+def _doubts(evidence: Evidence) -> Iterator[str]:
+    if evidence.comparison is None:
+        yield "there is nothing to compare the tests with"
+    else:
+        for tests, one, rest in (
+            (evidence.comparison.regressed, "test", "passed before and failed now"),
+            (evidence.comparison.lost, "test", "ran before and did not run now"),
+            (evidence.comparison.added_failing, "new test", "failed"),
+        ):
+            if tests:
+                yield f"{count(len(tests), one)} {rest}"
+    if evidence.integrity:
+        yield f"{count(len(evidence.integrity), 'change')} could make the tests say less than before"
+    if not evidence.proof:
+        yield "no test was red before and green after"
+    elif not all(proof.holds for proof in evidence.proof):
+        yield "not every new or changed test went from red to green"

@@ -1,0 +1,206 @@
+"""Results of runs to report on. ``python -m tests.unit.report.cases`` writes the golden files anew."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+from agent.types import (
+    ChangeSet,
+    Comparison,
+    Evidence,
+    FileChange,
+    FileReason,
+    IntegrityFinding,
+    Outcome,
+    Plan,
+    PlanStep,
+    Proof,
+    RunResult,
+    Stage,
+    SuiteStatus,
+    TestOutcome,
+    TestRun,
+    Usage,
+)
+from app import report
+from app.report import Ending, JobFacts, LeftOut, Progress, Remark, Review, StageState
+
+GOLDEN = Path(__file__).parents[2] / "golden" / "report"
+BASE, TREE_A, TREE_B = "a1" * 20, "b2" * 20, "c3" * 20
+
+FACTS = JobFacts(
+    job_id="01JABCDE",
+    repository="acme/widget",
+    number=12,
+    title="Durations above an hour lose their minutes",
+    requester="octo-cat",
+    base_ref="main",
+    base_sha=BASE,
+    run_url="https://bot.example.com/runs/01JABCDE",
+    log_url="https://bot.example.com/runs/01JABCDE/log",
+    model="gpt-small",
+)
+
+NEW_TEST = "tests/test_duration.py::test_minutes_survive_above_an_hour"
+OLD_TESTS = [f"tests/test_duration.py::test_case_{n}" for n in range(41)]
+LOG = (
+    "============================= test session starts ==============================\n"
+    "collected 43 items\n\ntests/test_duration.py ..........................................s         [100%]\n\n"
+    "======================== 42 passed, 1 skipped in 0.31s =========================\n"
+)
+
+
+def suite(failing: tuple[str, ...] = (), *, new: bool = False, **more: object) -> TestRun:
+    outcomes = {test: TestOutcome.PASSED for test in OLD_TESTS}
+    outcomes |= {"tests/test_locale.py::test_german": TestOutcome.SKIPPED}
+    outcomes |= {NEW_TEST: TestOutcome.PASSED} if new else {}
+    outcomes |= {test: TestOutcome.FAILED for test in failing}
+    values: dict[str, object] = {
+        "command": ("python", "-m", "pytest", "-q"),
+        "status": SuiteStatus.FAILING if failing else SuiteStatus.OK,
+        "outcomes": outcomes,
+        "messages": {test: f"{test.split('::')[0]}:9: AssertionError: assert 1 == 2" for test in failing},
+        "exit_code": 1 if failing else 0,
+        "seconds": 1.4,
+        "log": LOG,
+    }
+    return TestRun.model_validate(values | more)
+
+
+PLAN = Plan(
+    intent="bug_fix",
+    summary="`format_duration` divides the minutes away as soon as there are hours.",
+    steps=(
+        PlanStep(
+            id="1",
+            objective="Write a test that shows the lost minutes",
+            files=("tests/test_duration.py",),
+            done_when="it fails on the base",
+        ),
+        PlanStep(id="2", objective="Keep the remainder in `format_duration`", files=("src/widget/duration.py",)),
+    ),
+    risks=("Callers that parse the output may rely on the old text.",),
+    alternatives=("Use `datetime.timedelta` for the text.",),
+)
+
+PROVEN = RunResult(
+    run_id="r1",
+    outcome=Outcome.PROPOSED,
+    reason="The change is proven.",
+    next_step="Review the pull request.",
+    summary=(
+        "`format_duration` lost the minutes of any duration of an hour or more, because the remainder was taken from "
+        "the wrong value.\n\n- take the remainder from the seconds that the hours leave\n- leave shorter durations as they are"
+    ),
+    plan=PLAN,
+    change_set=ChangeSet(
+        base_sha=BASE,
+        changes=(
+            FileChange(path="src/widget/duration.py", content=b"x"),
+            FileChange(path="tests/test_duration_hours.py", content=b"y"),
+        ),
+    ),
+    file_reasons=(
+        FileReason(path="src/widget/duration.py", reason="the remainder is now taken before it is divided"),
+        FileReason(path="tests/test_duration_hours.py", reason="shows the lost minutes"),
+    ),
+    evidence=Evidence(
+        baseline=suite(),
+        final=suite(new=True),
+        comparison=Comparison(added=(NEW_TEST,)),
+        proof=(
+            Proof(
+                test=NEW_TEST,
+                on_base=TestOutcome.FAILED,
+                on_head=TestOutcome.PASSED,
+                command=("python", "-m", "pytest", NEW_TEST),
+                base_digest=TREE_A,
+                head_digest=TREE_B,
+                base_message="    def test_minutes_survive_above_an_hour():\n>       assert format_duration(3720) == '1 h 2 min'\n"
+                "E       AssertionError: assert '1 h' == '1 h 2 min'",
+            ),
+        ),
+        reproduce=(
+            "git fetch origin agent/issue-12-durations && git checkout FETCH_HEAD",
+            f"python -m pytest {NEW_TEST}",
+        ),
+        isolation="bubblewrap",
+    ),
+    usage=Usage(calls=6, input_tokens=41_250, cached_tokens=30_100, output_tokens=1_834, dollars=0.0412),
+    seconds={"prepare": 1.2, "baseline": 3.4, "plan": 6.0, "work": 21.5, "verify": 3.1, "prove": 4.2},
+)
+
+REGRESSED = OLD_TESTS[3]
+WEAKENED = PROVEN.model_copy(
+    update={
+        "outcome": Outcome.TESTS_FAILING,
+        "reason": "One test that passed before fails now, after 3 rounds of fixing.",
+        "next_step": "Look at the draft, or ask again with a hint.",
+        "notes": ("Isolation is degraded: bubblewrap cannot start here.",),
+        "usage": Usage(calls=3, input_tokens=9_000, output_tokens=400, dollars=None, estimated=True),
+        "evidence": PROVEN.evidence.model_copy(
+            update={
+                "final": suite((REGRESSED,), new=True),
+                "comparison": Comparison(regressed=(REGRESSED,), added=(NEW_TEST,), flaky=(OLD_TESTS[7],)),
+                "integrity": (
+                    IntegrityFinding(
+                        kind="skipped test",
+                        path="tests/test_duration.py",
+                        detail="test_case_5 is skipped now",
+                        hunk="@@ -10,3 +10,4 @@\n+@pytest.mark.skip\n def test_case_5():\n     assert True",
+                    ),
+                ),
+            }
+        ),
+    }
+)
+
+REVIEW = Review(
+    left_out=(
+        LeftOut(
+            ".github/workflows/ci.yml",
+            "the App may not change workflow files (it lacks the `workflows` permission)",
+            "--- a/.github/workflows/ci.yml\n+++ b/.github/workflows/ci.yml\n@@ -1 +1 @@\n-on: push\n+on: [push]\n",
+        ),
+    ),
+    remarks=(Remark("src/widget/duration.py", "holds signs that turn the reading direction (U+202E, line 3)"),),
+    added=frozenset({"tests/test_duration_hours.py"}),
+)
+
+PROGRESS = Progress(
+    stages=(
+        StageState(Stage.PREPARE, "done", 1.2),
+        StageState(Stage.INDEX, "done", 0.4),
+        StageState(Stage.BASELINE, "done", 3.4, "41 passed, 1 skipped"),
+        StageState(Stage.PLAN, "done", 6.0),
+        StageState(Stage.WORK, "running"),
+    ),
+    now="running the tests, round 1",
+    elapsed_s=72.0,
+)
+ENDED = Progress(
+    stages=(*PROGRESS.stages[:4], *(StageState(s, "done", 4.0) for s in (Stage.WORK, Stage.VERIFY, Stage.PROVE))),
+    elapsed_s=95.0,
+)
+
+DOCUMENTS: dict[str, Callable[[], str]] = {
+    "proven.md": lambda: report.pr_body(PROVEN, FACTS, REVIEW.__class__(added=REVIEW.added)),
+    "weakened.md": lambda: report.pr_body(WEAKENED, FACTS, REVIEW),
+    "commit.txt": lambda: report.commit_message(PROVEN, FACTS),
+    "status_waiting.md": lambda: report.status_comment(FACTS, Progress(queued_behind=1)),
+    "status_running.md": lambda: report.status_comment(FACTS, PROGRESS),
+    "status_proposed.md": lambda: report.status_comment(FACTS, ENDED, Ending.from_result(PROVEN, pull_number=34)),
+    "status_draft.md": lambda: report.status_comment(
+        FACTS, ENDED, Ending.from_result(WEAKENED, pull_number=34, draft=True), REVIEW
+    ),
+    "status_failed.md": lambda: report.status_comment(
+        FACTS, PROGRESS, Ending(Outcome.FAILED, "The model endpoint answered 401 three times.")
+    ),
+}
+
+
+if __name__ == "__main__":
+    GOLDEN.mkdir(parents=True, exist_ok=True)
+    for name, document in DOCUMENTS.items():
+        (GOLDEN / name).write_text(document(), encoding="utf-8")
