@@ -1,0 +1,268 @@
+"""What the tests need besides the checkout: interpreters, installed dependencies, generated files.
+
+Either the user's own, seen read-only, or one that was installed in the sandbox with a network and without a secret.
+Installed ones are kept by content and read-only ever after; what is half-made never has its final name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+from typing import Final
+
+from agent.errors import GraftsmithError, UserError
+from agent.events import Events
+from agent.verify.registries import Registries
+from agent.verify.toolchains import TOOLCHAINS
+from agent.verify.toolchains.base import ENVIRONMENT, Step, TestPlan, shell
+from agent.workspace import Checkout, Workspace
+from sandbox.text import clean
+from sandbox.toolchain import mounts_for
+from sandbox.types import Cancelled, Command, Finished, Limits, Mount, Sandbox
+
+_FORMAT: Final = 1
+_SKIPPED: Final = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".git", ".ruff_cache"})
+_MOUNT_LIMIT: Final = 256
+
+COMMON: Final[Mapping[str, str]] = {"CI": "true", "TERM": "dumb"}
+"""Of every command: watchers and prompts stay away where they see these and a closed standard input."""
+
+
+class SetupFailed(UserError):
+    """The target's dependencies could not be installed."""
+
+
+@dataclass(frozen=True)
+class Machine:
+    """Facts of this machine that the caller reads, since nothing here looks at the environment."""
+
+    path: str
+    """Its ``PATH``: where programs of the user are looked for."""
+    registries: Registries = field(default_factory=Registries)
+    repository: str = "local"
+    """A stable key of the repository: environments are never shared between two of them."""
+
+
+@dataclass(frozen=True)
+class Environment:
+    """Added to each command that runs the target's code."""
+
+    mounts: tuple[Mount, ...] = ()
+    env: Mapping[str, str] = field(default_factory=dict)
+    source: str = "none"
+    """``yours``, ``installed``, ``cached`` or ``none``."""
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Installer:
+    """Makes the environment of one plan on one base tree."""
+
+    workspace: Workspace
+    sandbox: Sandbox
+    plan: TestPlan
+    machine: Machine
+    events: Events
+    limits: Limits
+    cancelled: Cancelled | None = None
+
+    def find(self) -> Environment:
+        """The user's own environment where the tests can start in it, else an installed one.
+
+        Raises:
+            SetupFailed: a step without which no test can start went wrong.
+        """
+        tools = self._tools()
+        if self.workspace.spec.origin and self._starts(tools):
+            return replace(tools, source="yours")
+        steps = self._steps()
+        if not steps:
+            return tools
+        return self._installed(tools, steps)
+
+    def _tools(self) -> Environment:
+        """The machine's interpreters: of the user's shell for a local run, of this process otherwise."""
+        origin = self.workspace.spec.origin
+        program = self.plan.line.split()[0] if origin and self.plan.line else TOOLCHAINS[self.plan.toolchain].PROGRAM
+        mounts, env = mounts_for(program, self.machine.path, Path(origin) if origin else None)
+        return Environment(mounts, env)
+
+    def _steps(self) -> tuple[Step, ...]:
+        own = TOOLCHAINS[self.plan.toolchain].prepare(self.workspace.base)
+        if not self.plan.setup:
+            return own
+        # A virtual environment first, so that `pip install` in the configured lines has a place to write to.
+        made = tuple(step for step in own[:1] if step.argv[1:3] == ("-m", "venv"))
+        return (*made, *(Step(shell(line)) for line in self.plan.setup))
+
+    def _starts(self, tools: Environment) -> bool:
+        with self.workspace.checkout(self.workspace.base.draft(), "probe") as checkout:
+            probe = TOOLCHAINS[self.plan.toolchain].probe(self.plan)
+            return self._run(probe, checkout, tools, replace(self.limits, wall_s=60.0)).ok
+
+    # ── installed ones ──
+
+    def _installed(self, tools: Environment, steps: Sequence[Step]) -> Environment:
+        store = Path(self.workspace.spec.cache_dir) / "environments"
+        store.mkdir(parents=True, exist_ok=True)
+        with self.workspace.checkout(self.workspace.base.draft(), "setup") as checkout:
+            program = TOOLCHAINS[self.plan.toolchain].PROGRAM
+            version = self._run((program, "--version"), checkout, tools, self.limits).output
+            place = store / self._key(steps, version)
+            if not (place / "done.json").is_file():
+                self._install(tools, steps, checkout, place)
+                return _use(tools, place, self.workspace.spec.view, "installed")
+        return _use(tools, place, self.workspace.spec.view, "cached")
+
+    def _key(self, steps: Sequence[Step], version: bytes) -> str:
+        facts = [
+            _FORMAT,
+            self.machine.repository,
+            self.workspace.base.tree_id,
+            self.workspace.spec.view,
+            [(step.argv, sorted(step.env.items())) for step in steps],
+            version.decode("utf-8", "replace"),
+        ]
+        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+
+    def _install(self, tools: Environment, steps: Sequence[Step], checkout: Checkout, place: Path) -> None:
+        making = Path(tempfile.mkdtemp(prefix=".making-", dir=place.parent))
+        try:
+            making.chmod(0o755)
+            folder = making / "environment"
+            folder.mkdir()
+            notes = self._run_steps(tools, steps, checkout, folder)
+            carried = _carry(checkout.path, making / "carried", frozenset(self.workspace.base.paths()))
+            record = {"notes": notes, "carried": carried}
+            (making / "done.json").write_text(json.dumps(record), encoding="utf-8")
+            _put_in_place(making, place)
+        finally:
+            shutil.rmtree(making, ignore_errors=True)
+
+    def _run_steps(
+        self, tools: Environment, steps: Sequence[Step], checkout: Checkout, folder: Path
+    ) -> tuple[str, ...]:
+        registries = self.machine.registries
+        inside = Environment(
+            mounts=(*tools.mounts, *registries.mounts, Mount(folder, ENVIRONMENT, writable=True)),
+            env={**tools.env, **registries.env, "PATH": _path(tools)},
+        )
+        notes = [f"registry setting left out because it holds a credential: {name}" for name in registries.refused]
+        self.sandbox.own(folder)
+        try:
+            for step in steps:
+                finished = self._run(step.argv, checkout, inside, self.limits, network=True, env=step.env)
+                if not finished.ok:
+                    if step.required:
+                        raise _failed(step, finished)
+                    notes.append(f"set-up step failed: {_spoken(step)} ({_ending(finished)})")
+        finally:
+            self.sandbox.reclaim(folder)
+            self.sandbox.reclaim(checkout.path)
+        return tuple(notes)
+
+    def _run(
+        self,
+        argv: tuple[str, ...],
+        checkout: Checkout,
+        tools: Environment,
+        limits: Limits,
+        *,
+        network: bool = False,
+        env: Mapping[str, str] | None = None,
+    ) -> Finished:
+        command = Command(
+            argv,
+            cwd=self.workspace.spec.view,
+            env={**COMMON, **tools.env, **(env or {})},
+            mounts=(*checkout.mounts, *tools.mounts),
+            network=network,
+            limits=limits,
+        )
+        finished = self.sandbox.run(command, cancelled=self.cancelled)
+        self.events.emit(
+            "note",
+            text="set-up command",
+            argv=argv,
+            end=finished.end,
+            exit_code=finished.exit_code,
+            seconds=round(finished.seconds, 3),
+            output=clean(finished.output, 2_000),
+        )
+        return finished
+
+
+def _use(tools: Environment, place: Path, view: str, source: str) -> Environment:
+    record = json.loads((place / "done.json").read_text(encoding="utf-8"))
+    carried = tuple(Mount(place / "carried" / path, f"{view}/{path}") for path in record["carried"])
+    return Environment(
+        mounts=(*tools.mounts, Mount(place / "environment", ENVIRONMENT), *carried),
+        env={**tools.env, "PATH": _path(tools), "VIRTUAL_ENV": ENVIRONMENT},
+        source=source,
+        notes=tuple(record["notes"]),
+    )
+
+
+def _path(tools: Environment) -> str:
+    return f"{ENVIRONMENT}/bin:{tools.env.get('PATH', '/usr/local/bin:/usr/bin:/bin')}"
+
+
+def _put_in_place(making: Path, place: Path) -> None:
+    try:
+        making.rename(place)
+    except OSError:
+        if not (place / "done.json").is_file():  # else another run was first, and its result is as good
+            raise
+
+
+def _carry(checkout: Path, target: Path, tracked: frozenset[str]) -> list[str]:
+    """Move what the set-up made inside the checkout (``node_modules``, built extensions, version files) to ``target``.
+
+    Returns the topmost paths that hold nothing tracked, so that each becomes one mount.
+    """
+    folders = {str(parent) for path in tracked for parent in PurePosixPath(path).parents}
+    made = list(_made(checkout, "", tracked, folders))
+    if len(made) > _MOUNT_LIMIT:
+        raise SetupFailed(
+            f"The set-up left {len(made)} new files and folders in the checkout",
+            why=f"At most {_MOUNT_LIMIT} can be carried to the test runs",
+            todo="Let the set-up write them into fewer folders",
+        )
+    for path in made:
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.move(checkout / path, target / path)
+    return made
+
+
+def _made(checkout: Path, below: str, tracked: frozenset[str], folders: set[str]) -> Iterator[str]:
+    with os.scandir(checkout / below) as entries:
+        for entry in sorted(entries, key=lambda e: e.name):
+            path = f"{below}/{entry.name}" if below else entry.name
+            if entry.name in _SKIPPED or path in tracked or entry.is_symlink():
+                continue
+            if entry.is_dir(follow_symlinks=False) and path in folders:
+                yield from _made(checkout, path, tracked, folders)
+            else:
+                yield path
+
+
+def _failed(step: Step, finished: Finished) -> GraftsmithError:
+    return SetupFailed(
+        f"The set-up command failed: {_spoken(step)} ({_ending(finished)})",
+        why=clean(finished.output, 1_500).strip(),
+        todo="Give the commands that set the project up in its configuration",
+    )
+
+
+def _spoken(step: Step) -> str:
+    return step.argv[2] if step.argv[:2] == ("/bin/sh", "-c") else " ".join(step.argv)
+
+
+def _ending(finished: Finished) -> str:
+    return f"exit code {finished.exit_code}" if finished.exit_code is not None else finished.end.value

@@ -1,0 +1,274 @@
+"""Runs the target's tests in the sandbox and reports what was measured.
+
+Every run gets a fresh report folder outside the checkout. A status is given only where the report, the exit code and
+the ids that the tree can hold agree; see ``verdict``.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from pathlib import Path
+from typing import Final
+
+from agent.events import Events
+from agent.tree import Draft
+from agent.types import SuiteStatus, TestRun
+from agent.verify import verdict
+from agent.verify.environment import COMMON, Environment, Installer, Machine
+from agent.verify.report import Report, Unreadable
+from agent.verify.toolchains import TOOLCHAINS
+from agent.verify.toolchains.base import REPORTS, Collected, Invocation, TestPlan
+from agent.workspace import Checkout, Workspace
+from sandbox.text import clean
+from sandbox.types import Cancelled, Command, Finished, Limits, Mount, Sandbox
+
+LOG_TAIL: Final = 20_000
+_REPORT_FILES: Final = 2_000
+_REPORT_BYTES: Final = 64 * 1024 * 1024
+_CLOCK_SLACK_S: Final = 2.0
+_RERUNS: Final = 3
+_RERUN_LIMIT: Final = 20
+"""More new failures than these are no flakes: they are not run again."""
+
+
+class Harness:
+    """Tests drafts of one workspace by one plan.
+
+    Args:
+        plan: from ``toolchains.detect`` on the base commit, so that a change can't alter how it is judged.
+        machine: what the caller knows of this machine.
+        limits: of each command.
+        setup_limits: of each set-up command; ``limits`` when not given.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        sandbox: Sandbox,
+        plan: TestPlan,
+        events: Events,
+        *,
+        machine: Machine,
+        limits: Limits,
+        setup_limits: Limits | None = None,
+        cancelled: Cancelled | None = None,
+    ) -> None:
+        self.workspace = workspace
+        self.sandbox = sandbox
+        self.plan = plan
+        self._events = events
+        self._limits = limits
+        self._cancelled = cancelled
+        self._installer = Installer(workspace, sandbox, plan, machine, events, setup_limits or limits, cancelled)
+        self._environment: Environment | None = None
+        self._working: Checkout | None = None
+        self._tolerated: frozenset[str] = frozenset()
+        self._folder = Path(workspace.spec.work_dir) / "tests"
+        self._folder.mkdir(parents=True, exist_ok=True)
+
+    def setup(self) -> None:
+        """Find or install what the tests need. Done once; ``run`` does it when it was not.
+
+        Raises:
+            SetupFailed: nothing can be tested.
+        """
+        if self._environment is None:
+            self._environment = Environment() if self.plan.absent else self._installer.find()
+            self._events.emit(
+                "note", text="test environment", source=self._environment.source, notes=self._environment.notes
+            )
+
+    @property
+    def environment(self) -> Environment:
+        self.setup()
+        assert self._environment is not None
+        return self._environment
+
+    def run(self, draft: Draft, selection: Sequence[str] = (), name: str = "tests", *, fresh: bool = False) -> TestRun:
+        """Run all tests, or the selected ids and files, on ``draft``.
+
+        Args:
+            name: of the run, for logs.
+            fresh: in a checkout that no earlier run has touched.
+        """
+        if self.plan.absent:
+            return self._absent()
+        environment = self.environment
+        invocation = TOOLCHAINS[self.plan.toolchain].invoke(self.plan, draft, selection, self._view)
+        place = Path(tempfile.mkdtemp(prefix=f"{name[:40]}-", dir=self._folder))
+        place.chmod(0o755)
+        with self._checkout(draft, place.name, fresh=fresh) as checkout:
+            finished, reports, late = self._execute(invocation, checkout, environment, place)
+        run = self._judge(invocation, draft, finished, reports, late)
+        self._events.emit("test_run", name=name, selection=tuple(selection), run=_summary(run))
+        return run
+
+    def flaky(self, draft: Draft, before: TestRun, after: TestRun) -> tuple[str, ...]:
+        """Which of the tests that passed before and fail now pass when run again alone, up to three times each."""
+        suspects = sorted(before.passed & after.failed)
+        if len(suspects) > _RERUN_LIMIT:
+            return ()
+        return tuple(test for test in suspects if self._flips(draft, test))
+
+    def shown(self, draft: Draft, selection: Sequence[str] = ()) -> tuple[str, ...]:
+        """The command that runs the same tests, for a person in a checkout of their own."""
+        return TOOLCHAINS[self.plan.toolchain].invoke(self.plan, draft, selection, self._view).shown
+
+    def close(self) -> None:
+        """Remove the working checkout."""
+        if self._working is not None:
+            self._working.close()
+            self._working = None
+
+    # ── inside ──
+
+    @property
+    def _view(self) -> str:
+        return self.workspace.spec.view
+
+    def _flips(self, draft: Draft, test: str) -> bool:
+        return any(test in self.run(draft, (test,), "again", fresh=True).passed for _ in range(_RERUNS))
+
+    def _checkout(self, draft: Draft, name: str, *, fresh: bool) -> AbstractContextManager[Checkout]:
+        if fresh:
+            return self.workspace.checkout(draft, name)
+        if self._working is None:
+            self._working = self.workspace.checkout(draft, "working")
+        else:
+            self._working.sync(draft)
+        return nullcontext(self._working)
+
+    def _execute(
+        self, invocation: Invocation, checkout: Checkout, environment: Environment, place: Path
+    ) -> tuple[Finished, Mapping[str, bytes], str]:
+        folder = place / "report"
+        folder.mkdir()
+        self.sandbox.own(folder)
+        started = time.time()
+        try:
+            finished = self.sandbox.run(
+                Command(
+                    invocation.argv,
+                    cwd=self._view,
+                    env={**COMMON, **environment.env, **invocation.env},
+                    mounts=(*checkout.mounts, *environment.mounts, Mount(folder, REPORTS, writable=True)),
+                    limits=self._limits,
+                ),
+                cancelled=self._cancelled,
+                log=place / "output.log",
+            )
+        finally:
+            self.sandbox.reclaim(folder)
+        try:
+            return finished, _reports(folder, not_before=started - _CLOCK_SLACK_S), ""
+        except Unreadable as error:
+            return finished, {}, str(error)
+
+    def _judge(
+        self,
+        invocation: Invocation,
+        draft: Draft,
+        finished: Finished,
+        reports: Mapping[str, bytes],
+        unreadable: str,
+    ) -> TestRun:
+        report: Report | None = None
+        if not unreadable:
+            try:
+                report = self._read(draft, finished, reports)
+            except Unreadable as error:
+                unreadable = str(error)
+        status, detail = _verdict(finished, invocation, report, unreadable)
+        if report is not None and status in (SuiteStatus.OK, SuiteStatus.FAILING):
+            if draft.edits:
+                status, detail = self._explained(report, status)
+            else:
+                self._tolerated |= report.unexplained
+        known = report or Report()
+        return TestRun(
+            command=invocation.shown or invocation.argv,
+            status=status,
+            outcomes=known.outcomes,
+            messages=known.messages,
+            exit_code=finished.exit_code,
+            seconds=round(finished.seconds, 3),
+            log=clean(finished.output, LOG_TAIL),
+            log_file=str(finished.log or ""),
+            detail=detail,
+            structured=report is not None or bool(unreadable) or invocation.structured,
+            isolation=self.sandbox.isolation.name,
+        )
+
+    def _read(self, draft: Draft, finished: Finished, reports: Mapping[str, bytes]) -> Report | None:
+        output = finished.output
+        if finished.log is not None and finished.total_bytes > len(output):
+            output = finished.log.read_bytes()
+        return TOOLCHAINS[self.plan.toolchain].read(Collected(reports, output), draft, self._view)
+
+    def _explained(self, report: Report, status: SuiteStatus) -> tuple[SuiteStatus, str]:
+        """Ids that the base did not report and that no file explains were made up."""
+        unknown = sorted(report.unexplained - self._tolerated)
+        if not unknown:
+            return status, ""
+        return SuiteStatus.INCONSISTENT, f"the report holds tests that no file explains: {', '.join(unknown[:5])}"
+
+    def _absent(self) -> TestRun:
+        return TestRun(
+            command=(self.plan.line,) if self.plan.line else (),
+            status=SuiteStatus.NO_TESTS,
+            detail=self.plan.absent,
+            isolation=self.sandbox.isolation.name,
+        )
+
+
+def _verdict(
+    finished: Finished, invocation: Invocation, report: Report | None, unreadable: str
+) -> tuple[SuiteStatus, str]:
+    settled = verdict.of_process(finished)
+    if settled is not None:
+        return settled
+    code = finished.exit_code if finished.exit_code is not None else -1
+    if report is None and not unreadable and not invocation.structured:
+        return verdict.unstructured(code)
+    return verdict.structured(code, invocation.exits, report, unreadable)
+
+
+def _reports(folder: Path, *, not_before: float) -> Mapping[str, bytes]:
+    """The regular files of the report folder, by name; never through a link.
+
+    Raises:
+        Unreadable: too many, too large, or written before the run began.
+    """
+    found: dict[str, bytes] = {}
+    total = 0
+    for path in sorted(folder.iterdir()):
+        status = path.lstat()
+        if not stat.S_ISREG(status.st_mode):
+            continue
+        total += status.st_size
+        if total > _REPORT_BYTES or len(found) >= _REPORT_FILES:
+            raise Unreadable(f"the report is larger than {_REPORT_BYTES // 2**20} MiB or {_REPORT_FILES} files")
+        if status.st_mtime < not_before:
+            raise Unreadable("the report file is older than the run")
+        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+        with os.fdopen(handle, "rb") as file:
+            found[path.name] = file.read(_REPORT_BYTES + 1)
+    return found
+
+
+def _summary(run: TestRun) -> Mapping[str, object]:
+    return {
+        "status": run.status,
+        "detail": run.detail,
+        "command": run.command,
+        "exit_code": run.exit_code,
+        "seconds": run.seconds,
+        "passed": len(run.passed),
+        "failed": sorted(run.failed)[:50],
+        "log_file": run.log_file,
+    }

@@ -1,0 +1,110 @@
+"""JUnit XML, as pytest, surefire, Gradle, phpunit, vitest, jest and node write it.
+
+The file comes from the process under test: entities are refused, its size and the number of its cases are bounded.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from xml.etree.ElementTree import Element, ParseError
+
+from defusedxml.common import DefusedXmlException
+from defusedxml.ElementTree import iterparse
+
+from agent.types import TestOutcome
+from agent.verify.report import Unreadable
+from sandbox.text import clean
+
+MAX_BYTES = 64 * 1024 * 1024
+MAX_CASES = 500_000
+
+
+@dataclass(frozen=True)
+class Case:
+    """One ``<testcase>``."""
+
+    classname: str
+    name: str
+    file: str
+    outcome: TestOutcome
+    message: str
+    kind: str
+    """The ``type`` of the skip or failure, ``pytest.xfail`` for example; for an error its ``message``."""
+    suites: tuple[str, ...]
+    """Names of the suites around it, outermost first."""
+
+
+def cases(data: bytes) -> tuple[Case, ...]:
+    """Parse ``data``.
+
+    Raises:
+        Unreadable: too large, not well-formed, holds entities or a DTD, or is not a JUnit file.
+    """
+    if len(data) > MAX_BYTES:
+        raise Unreadable(f"the report is larger than {MAX_BYTES // 2**20} MiB")
+    try:
+        found = tuple(_walk(data))
+    except DefusedXmlException as error:
+        raise Unreadable(f"the report holds XML entities or a DTD ({type(error).__name__})") from error
+    except (ParseError, ValueError, LookupError) as error:
+        raise Unreadable(f"the report is not well-formed XML ({error})") from error
+    return found
+
+
+def _walk(data: bytes) -> Iterator[Case]:
+    """Cases in document order, each element dropped once it was read, so that memory follows one case, not the file."""
+    open_elements: list[Element] = []
+    count = 0
+    for event, element in iterparse(io.BytesIO(data), events=("start", "end"), forbid_dtd=True):
+        if event == "start":
+            open_elements.append(element)
+            if len(open_elements) == 1 and element.tag not in ("testsuites", "testsuite"):
+                raise Unreadable(f"the report is no JUnit file: its root is <{element.tag[:40]}>")
+            if len(open_elements) > 100:
+                raise Unreadable("the report is nested more than 100 levels deep")
+            continue
+        open_elements.pop()
+        if element.tag == "testcase":
+            count += 1
+            if count > MAX_CASES:
+                raise Unreadable(f"the report holds more than {MAX_CASES} tests")
+            suites = tuple(e.get("name", "") for e in open_elements if e.tag == "testsuite")
+            files = [e.get("file", "") for e in open_elements if e.get("file")]
+            yield _case(element, suites, files[-1] if files else "")
+        if element.tag in ("testcase", "testsuite", "properties", "system-out", "system-err") and open_elements:
+            open_elements[-1].remove(element)
+
+
+def _case(element: Element, suites: tuple[str, ...], suite_file: str) -> Case:
+    outcome, message, kind = _outcome(element)
+    return Case(
+        classname=element.get("classname", ""),
+        name=element.get("name", ""),
+        file=element.get("file", "") or suite_file,
+        outcome=outcome,
+        message=message,
+        kind=kind,
+        suites=suites,
+    )
+
+
+_CHILDREN: Mapping[str, TestOutcome] = {
+    "error": TestOutcome.ERROR,
+    "failure": TestOutcome.FAILED,
+    "skipped": TestOutcome.SKIPPED,
+}
+
+
+def _outcome(element: Element) -> tuple[TestOutcome, str, str]:
+    for tag, outcome in _CHILDREN.items():
+        child = element.find(tag)
+        if child is None:
+            continue
+        head, body = child.get("message", ""), "".join(child.itertext())
+        message = clean((body if head.strip() in body else f"{head}\n{body}").strip().encode("utf-8", "replace"))
+        if tag == "skipped" and child.get("type") == "pytest.xfail":
+            return TestOutcome.XFAILED, message, "pytest.xfail"
+        return outcome, message, head if tag == "error" else child.get("type", "")
+    return TestOutcome.PASSED, "", ""

@@ -1,0 +1,85 @@
+"""What a test runner said, in one shape for all runners. Code under test wrote it: data, never trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+
+from agent.types import TestOutcome
+
+# A test that is reported twice (call and teardown, sub-tests, repeats) counts as the worst that was said of it.
+_WORST_FIRST = (
+    TestOutcome.ERROR,
+    TestOutcome.FAILED,
+    TestOutcome.PASSED,
+    TestOutcome.XFAILED,
+    TestOutcome.SKIPPED,
+)
+MESSAGE_LIMIT = 4_000
+
+
+class Unreadable(Exception):
+    """The report is not what the runner writes: damaged, too large, or hostile. ``str()`` says which."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One line of a report."""
+
+    test: str
+    outcome: TestOutcome
+    message: str = ""
+    collecting: bool = False
+    """The id is a file or a package that could not be loaded, not a test that ran."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """All that was reported by one run."""
+
+    outcomes: Mapping[str, TestOutcome] = field(default_factory=dict)
+    messages: Mapping[str, str] = field(default_factory=dict)
+    uncollected: frozenset[str] = frozenset()
+    internal: str = ""
+    """The runner's own failure, when it reported one."""
+    unexplained: frozenset[str] = frozenset()
+    """Ids that belong to no file of the tree, where ids name files."""
+
+    @property
+    def failed(self) -> frozenset[str]:
+        return frozenset(t for t, o in self.outcomes.items() if o in (TestOutcome.FAILED, TestOutcome.ERROR))
+
+
+def build(entries: Iterable[Entry], internal: str = "") -> Report:
+    """Fold entries into a report: the worst outcome wins, messages only for what did not pass."""
+    outcomes: dict[str, TestOutcome] = {}
+    messages: dict[str, str] = {}
+    uncollected: set[str] = set()
+    for entry in entries:
+        known = outcomes.get(entry.test)
+        if known is None or _WORST_FIRST.index(entry.outcome) < _WORST_FIRST.index(known):
+            outcomes[entry.test] = entry.outcome
+        if entry.outcome in (TestOutcome.FAILED, TestOutcome.ERROR) and entry.message:
+            messages.setdefault(entry.test, _shorten(entry.message))
+        if entry.collecting and entry.outcome is TestOutcome.ERROR:
+            uncollected.add(entry.test)
+    return Report(outcomes, messages, frozenset(uncollected), internal)
+
+
+def merge(reports: Iterable[Report]) -> Report:
+    """One report of several, for runners that write a file each (a module, a package, a second call)."""
+    every = tuple(reports)
+    entries = (
+        Entry(test, outcome, report.messages.get(test, ""), test in report.uncollected)
+        for report in every
+        for test, outcome in report.outcomes.items()
+    )
+    merged = build(entries, internal="; ".join(r.internal for r in every if r.internal))
+    return replace(merged, unexplained=frozenset().union(*(r.unexplained for r in every)))
+
+
+def _shorten(message: str) -> str:
+    if len(message) <= MESSAGE_LIMIT:
+        return message
+    half = MESSAGE_LIMIT // 2
+    return f"{message[:half]}\n… {len(message) - MESSAGE_LIMIT} characters left out …\n{message[-half:]}"

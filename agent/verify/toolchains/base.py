@@ -1,0 +1,121 @@
+"""What every toolchain provides, and the values that pass between a toolchain and the harness.
+
+A toolchain is a module that satisfies ``Toolchain``: it decides and never acts. It says what to run and reads what came
+back; the harness runs it.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from agent.verify.files import Files
+from agent.verify.report import Report
+from agent.verify.verdict import Exit
+
+REPORTS = "/report"
+"""Where a run's own, fresh report folder is seen inside the sandbox. It is never part of the checkout."""
+
+ENVIRONMENT = "/environment"
+"""Where installed dependencies are seen inside the sandbox; the same path in every phase, since tools record it."""
+
+SELECTION_LIMIT = 100_000
+"""Bytes of selected ids on one command line; above it whole files are selected (Linux allows 128 KiB an argument)."""
+
+
+@dataclass(frozen=True)
+class TestPlan:
+    """How the target is set up and tested."""
+
+    __test__ = False
+
+    toolchain: str
+    line: str
+    """One shell line that runs all tests."""
+    reason: str
+    """Where this comes from, for a person."""
+    setup: tuple[str, ...] = ()
+    """Shell lines that the configuration gives in place of the toolchain's own set-up."""
+    absent: str = ""
+    """Why there is nothing to run; empty when there is."""
+    configured: bool = False
+
+
+@dataclass(frozen=True)
+class Invocation:
+    """One call of the runner inside the sandbox, from the checkout's root."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    exits: Mapping[int, Exit] = field(default_factory=dict)
+    structured: bool = True
+    """False when no report may come, and the exit code then stands alone."""
+    shown: tuple[str, ...] = ()
+    """The same call for a person: relative ids, none of the options that only serve the report."""
+
+
+@dataclass(frozen=True)
+class Collected:
+    """What a run left behind."""
+
+    reports: Mapping[str, bytes]
+    """Name → bytes of the regular files in the report folder."""
+    output: bytes
+    """stdout and stderr as they came, bounded."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command of the set-up, run in the checkout with a network."""
+
+    argv: tuple[str, ...]
+    env: Mapping[str, str] = field(default_factory=dict)
+    required: bool = True
+    """When False a failure is noted, and the tests themselves show whether it mattered."""
+
+
+class Toolchain(Protocol):
+    """One way of testing a project."""
+
+    @property
+    def NAME(self) -> str: ...
+
+    @property
+    def PROGRAM(self) -> str:
+        """The program that must be found on the machine, ``python3`` for example."""
+
+    def detect(self, files: Files) -> TestPlan | None:
+        """The plan for this tree, or ``None`` when this toolchain has no business with it."""
+
+    def recognises(self, line: str, files: Files) -> bool:
+        """Whether this toolchain can run and read the given test command."""
+
+    def invoke(self, plan: TestPlan, files: Files, selection: Sequence[str], view: str) -> Invocation:
+        """How to run all tests (empty ``selection``) or the selected ids and files."""
+
+    def read(self, collected: Collected, files: Files, view: str) -> Report | None:
+        """The report, or ``None`` when there is none. Raises ``Unreadable``."""
+
+    def prepare(self, files: Files) -> tuple[Step, ...]:
+        """The set-up of a fresh machine: installs dependencies below ``ENVIRONMENT`` or inside the checkout."""
+
+    def probe(self, plan: TestPlan) -> tuple[str, ...]:
+        """A quick command that succeeds when the runner is installed."""
+
+
+def shell(script: str, *arguments: str) -> tuple[str, ...]:
+    """``script`` as a command; ``arguments`` reach it as ``"$@"`` and are never part of its text."""
+    return ("/bin/sh", "-c", script, "sh", *arguments)
+
+
+def spoken(line: str, selection: Sequence[str] = ()) -> tuple[str, ...]:
+    """A shell line as the shortest command that means the same."""
+    if any(char in line for char in "|&;<>()$`\\\"'*?[#~=%\n"):
+        return ("sh", "-c", " ".join((line, *map(shlex.quote, selection))))
+    return (*line.split(), *selection)
+
+
+def fits(selection: Sequence[str]) -> bool:
+    return sum(len(s.encode("utf-8", "surrogateescape")) + 64 for s in selection) <= SELECTION_LIMIT

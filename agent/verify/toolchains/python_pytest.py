@@ -1,0 +1,209 @@
+"""Python projects tested with pytest (which runs unittest classes too).
+
+The report is pytest's own JUnit XML in its first family, the only one that names files. A plugin of ours would give
+node ids directly, but it had to be importable in the target's interpreter: ``PYTHONPATH=src pytest``, ``python -I`` and
+``-E`` take that away, and it would run in the same untrusted process anyway.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Final
+
+from agent.types import TestOutcome
+from agent.verify import junit, report
+from agent.verify.files import Files, matching, text
+from agent.verify.report import Entry, Report
+from agent.verify.toolchains import shell_line
+from agent.verify.toolchains.base import REPORTS, Collected, Invocation, Step, TestPlan, fits, shell, spoken
+from agent.verify.toolchains.python_setup import steps
+from agent.verify.verdict import GENERIC_EXITS, Exit
+
+NAME: Final = "python-pytest"
+PROGRAM: Final = "python3"
+EXITS: Final[Mapping[int, Exit]] = {
+    0: Exit.CLEAN,
+    1: Exit.FAILURES,
+    2: Exit.BROKEN,
+    3: Exit.BROKEN,
+    4: Exit.BROKEN,
+    5: Exit.NO_TESTS,
+}
+PYTEST: Final = r"pytest|py\.test"
+
+# The bytecode cache compares whole seconds and sizes: a quick edit of the same length would run the old code.
+ENV: Final[Mapping[str, str]] = {"PYTHONDONTWRITEBYTECODE": "1", "PYTHONHASHSEED": "0"}
+
+_CONFIGURED: Final = (
+    ("pytest.ini", r"(?m)^\[pytest\]"),
+    (".pytest.ini", r"(?m)^\[pytest\]"),
+    ("pytest.toml", r"."),
+    ("pyproject.toml", r"(?m)^\[tool\.pytest\b"),
+    ("tox.ini", r"(?m)^\[pytest\]"),
+    ("setup.cfg", r"(?m)^\[tool:pytest\]"),
+)
+
+
+def detect(files: Files) -> TestPlan | None:
+    reason = _reason(files)
+    return TestPlan(toolchain=NAME, line="python3 -m pytest", reason=reason) if reason else None
+
+
+def _reason(files: Files) -> str:
+    for name, pattern in _CONFIGURED:
+        if re.search(pattern, text(files, name)):
+            return f"{name} configures pytest"
+    for path in matching(files, "conftest.py"):
+        return f"{path} is there"
+    for path in matching(files, "test_*.py", "*_test.py", "tests.py"):
+        return f"{path} looks like a test file"
+    return ""
+
+
+def recognises(line: str, files: Files) -> bool:
+    return bool(shell_line.calls(line, PYTEST))
+
+
+def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) -> Invocation:
+    found = shell_line.calls(plan.line, PYTEST)
+    if not found:
+        options = shlex.join((*_options(files, plan.line), f"--junitxml={REPORTS}/pytest-0.xml"))
+        return Invocation(shell(plan.line), {**ENV, "PYTEST_ADDOPTS": options}, GENERIC_EXITS, shown=spoken(plan.line))
+
+    def selected(old: str) -> str:
+        return shell_line.without_paths(old, lambda word: _names_path(word, files)) if selection else old
+
+    def reporting(number: int, old: str) -> str:
+        ours = shlex.join((*_options(files, plan.line), f"--junitxml={REPORTS}/pytest-{number}.xml"))
+        return f'{selected(old).rstrip()} {ours} "$@"' + (" " if old.endswith(" ") else "")
+
+    script = shell_line.rewrite(plan.line, found, reporting)
+    own_exit = len(found) == 1 and found[0].last
+    wanted = _wanted(selection)
+    return Invocation(
+        argv=shell(script, *(f"{view}/{test}" for test in wanted)),  # absolute: a leading `-` or a `cd` changes nothing
+        env=ENV,
+        exits=EXITS if own_exit else GENERIC_EXITS,
+        shown=_shown(plan.line, found, selected, wanted),
+    )
+
+
+def _shown(
+    line: str, found: Sequence[shell_line.Call], selected: Callable[[str], str], wanted: Sequence[str]
+) -> tuple[str, ...]:
+    if len(found) == 1 and found[0].last:
+        return spoken(shell_line.rewrite(line, found, lambda _number, old: selected(old).rstrip()), wanted)
+    ids = "".join(f" {shlex.quote(test)}" for test in wanted)
+    return spoken(shell_line.rewrite(line, found, lambda _number, old: selected(old).rstrip() + ids + " "))
+
+
+def _options(files: Files, line: str) -> tuple[str, ...]:
+    """Options that the verdict needs. ``-p no:cacheprovider`` is not one: it turns ``--lf`` in ``addopts`` and a
+    ``cache_dir`` under ``--strict-config`` into usage errors."""
+    options = (
+        "-o",
+        "junit_family=xunit1",
+        "-o",
+        "cache_dir=/tmp/pytest-cache",
+        "--maxfail=0",
+        "--continue-on-collection-errors",
+        "--color=no",
+    )
+    covered = "--cov" in line or any("--cov" in text(files, name) for name, _ in _CONFIGURED)
+    # A coverage threshold says nothing of a selection, and its exit status would look like a contradiction.
+    return (*options, "--no-cov") if covered else options
+
+
+def _names_path(word: str, files: Files) -> bool:
+    path = word.split("::", 1)[0].removeprefix("./").rstrip("/")
+    known = files.paths()
+    return path in known or path in ("", ".") or any(p.startswith(f"{path}/") for p in known)
+
+
+def _wanted(selection: Sequence[str]) -> tuple[str, ...]:
+    return tuple(selection) if fits(selection) else tuple(dict.fromkeys(s.split("::", 1)[0] for s in selection))
+
+
+def read(collected: Collected, files: Files, view: str) -> Report | None:
+    found = [data for name, data in sorted(collected.reports.items()) if re.fullmatch(r"pytest-\d+\.xml", name)]
+    if not found:
+        return None
+    naming = Naming.of(files.paths(), collected.output, view)
+    return report.merge(_report(junit.cases(data), naming) for data in found)
+
+
+def _report(cases: Iterable[junit.Case], naming: Naming) -> Report:
+    internal = ""
+    entries = []
+    for case in cases:
+        if (case.classname, case.name) == ("pytest", "internal"):
+            internal = case.message or "internal error"
+            continue
+        collecting = case.kind == "collection failure" or (not case.classname and case.outcome is TestOutcome.ERROR)
+        entries.append(Entry(naming.node_id(case), case.outcome, case.message, collecting))
+    built = report.build(entries, internal)
+    unexplained = (test for test in built.outcomes if test.split("::", 1)[0] not in naming.paths)
+    return replace(built, unexplained=frozenset(unexplained))
+
+
+@dataclass(frozen=True)
+class Naming:
+    """Turns JUnit's dotted names back into node ids that pytest accepts.
+
+    pytest writes ``a/b/test_c.py::T::test_d[x]`` as class ``a.b.test_c.T`` and name ``test_d[x]``. Where the file
+    name ends is found by asking the tree. Ids come out relative to the tree, whatever pytest took for its root.
+    """
+
+    paths: frozenset[str]
+    root: str
+    """pytest's root directory below the tree, with a final ``/``; empty when it is the tree."""
+
+    @classmethod
+    def of(cls, paths: Iterable[str], output: bytes, view: str) -> Naming:
+        found = re.search(rb"(?m)^rootdir: ([^\n,]+)", output)
+        place = found.group(1).decode("utf-8", "replace").strip() if found else view
+        inside = place.removeprefix(view).strip("/") if place.startswith(f"{view}/") else ""
+        return cls(frozenset(paths), f"{inside}/" if inside else "")
+
+    @cached_property
+    def _dotted(self) -> Mapping[str, tuple[str, ...]]:
+        found: dict[str, tuple[str, ...]] = {}
+        for path in self.paths:
+            if path.startswith(self.root):
+                key = path[len(self.root) :].replace("/", ".").removesuffix(".py")
+                found[key] = (*found.get(key, ()), path)
+        return found
+
+    def node_id(self, case: junit.Case) -> str:
+        """The id of the case; its dotted form where no file of the tree explains it."""
+        if not case.classname:
+            return self._choose(self._dotted.get(case.name, ()), case.file) or case.file or case.name
+        named, parts = f"{self.root}{case.file}", case.classname.split(".")
+        prefixes = ((".".join(parts[:end]), parts[end:]) for end in range(len(parts), 0, -1))
+        options = [(path, rest) for prefix, rest in prefixes for path in self._dotted.get(prefix, ())]
+        if not options:
+            return f"{case.classname}::{case.name}"
+        # `a.b.C` may be class C in a/b.py or the file a/b/C.py: the file that the report names decides. For an
+        # inherited test it names the base class's file; then the longest name wins.
+        path, classes = next((option for option in options if option[0] == named), options[0])
+        return "::".join((path, *classes, case.name))
+
+    def _choose(self, candidates: Sequence[str], file: str) -> str:
+        named = f"{self.root}{file}"
+        return named if named in candidates else min(candidates, default="")
+
+
+def prepare(files: Files) -> tuple[Step, ...]:
+    return steps(files, runner="pytest")
+
+
+def probe(plan: TestPlan) -> tuple[str, ...]:
+    """Whether the line's own interpreter finds pytest; a wrapper is probed by the interpreter on the path."""
+    found = shell_line.calls(plan.line, PYTEST)
+    if not found:
+        return shell("python3 -m pytest --version")
+    return shell(shell_line.rewrite(plan.line[: found[0].end], found[:1], lambda _number, _old: " --version"))

@@ -1,0 +1,128 @@
+"""Finds a program inside a shell line, so that options can be added to its call and not to what follows it. Pure."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+# Words after which a program name is the program that runs: `python -m pytest`, `poetry run pytest`, `env pytest`.
+_LEADERS = frozenset({"-m", "run", "exec", "--", "env", "time", "nice", "xvfb-run", "npx", "bunx", "dlx", "sudo"})
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+_OPERATORS = ";&|()\n"
+
+
+@dataclass(frozen=True)
+class Call:
+    """One call of a program: ``line[start:end]`` are its words, without redirections and without what follows."""
+
+    start: int
+    end: int
+    words_from: int
+    """Where its arguments begin."""
+    last: bool
+    """Nothing but blanks follows, so the line's exit code is this call's."""
+
+
+def calls(line: str, program: str) -> tuple[Call, ...]:
+    """Calls of ``program`` (a regular expression for its name, a path before it is allowed) in ``line``."""
+    pattern = re.compile(rf"(?<![^\s;&|()])(?:[^\s;&|()'\"]*/)?(?:{program})(?=$|[\s;&|()])")
+    found = []
+    for match in pattern.finditer(line):
+        if _quoted(line, match.start()) or not _runs(line, match.start()):
+            continue
+        end = _end(line, match.end())
+        found.append(Call(match.start(), end, match.end(), not line[end:].strip()))
+    return tuple(found)
+
+
+def rewrite(line: str, found: Sequence[Call], arguments: Callable[[int, str], str]) -> str:
+    """The line with each call's arguments replaced by ``arguments(number, old arguments)``."""
+    for number, call in reversed(list(enumerate(found))):
+        line = line[: call.words_from] + arguments(number, line[call.words_from : call.end]) + line[call.end :]
+    return line
+
+
+def without_paths(arguments: str, names_path: Callable[[str], bool]) -> str:
+    """The arguments without those that name test files: a selection takes their place.
+
+    A word that might be the value of the option before it stays: then more runs than was selected, which is safe.
+    """
+    if re.search(r"[$`*?~]", arguments):
+        return arguments
+    try:
+        words = shlex.split(arguments)
+    except ValueError:
+        return arguments
+    kept: list[str] = []
+    for word in words:
+        after_option = bool(kept) and kept[-1].startswith("-") and "=" not in kept[-1] and kept[-1] not in _FLAGS
+        if after_option or word.startswith("-") or not names_path(word):
+            kept.append(word)
+    return " " + shlex.join(kept) if kept else ""
+
+
+_FLAGS = frozenset(
+    (
+        "-v",
+        "-vv",
+        "-q",
+        "-qq",
+        "-x",
+        "-s",
+        "-l",
+        "--verbose",
+        "--quiet",
+        "--exitfirst",
+        "--strict-markers",
+        "--no-header",
+    )
+)
+
+
+def _runs(line: str, at: int) -> bool:
+    before = re.split(r"[;&|()\n]", line[:at])[-1].split()
+    if not before:
+        return True
+    previous = before[-1]
+    return (
+        previous in _LEADERS
+        or _ASSIGNMENT.match(previous) is not None
+        or (previous.isdigit() and "timeout" in before)
+        or (previous.startswith("-") and any(word in _LEADERS for word in before))
+    )
+
+
+def _quoted(line: str, at: int) -> bool:
+    quote = ""
+    for index, char in enumerate(line[:at]):
+        if quote:
+            quote = "" if char == quote and (quote == "'" or line[index - 1] != "\\") else quote
+        elif char in "'\"":
+            quote = char
+    return bool(quote)
+
+
+def _end(line: str, start: int) -> int:
+    """The end of the simple command that goes on at ``start``: an operator, a redirection or a comment."""
+    quote = ""
+    index = start
+    while index < len(line):
+        char = line[index]
+        if quote:
+            if char == "\\" and quote == '"':
+                index += 1
+            elif char == quote:
+                quote = ""
+        elif char == "\\":
+            index += 1
+        elif char in "'\"":
+            quote = char
+        elif char in _OPERATORS or (char == "#" and line[index - 1].isspace()):
+            return index
+        elif char in "<>":
+            digits = re.search(r"\s\d$", line[start:index])
+            return index - 1 if digits else index
+        index += 1
+    return len(line)

@@ -1,0 +1,128 @@
+"""The verdict on one run of the tests: the exit code and the report must tell the same story. Pure.
+
+Neither alone is believed. Code under test can leave with ``os._exit(0)`` before a failure is reported, and it can
+write a report of its own; where the two disagree nothing is concluded.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from enum import Enum
+from typing import Final
+
+from agent.types import SuiteStatus, TestOutcome
+from agent.verify.report import Report
+from sandbox.types import End, Finished
+
+
+class Exit(Enum):
+    """What a runner means by an exit code."""
+
+    CLEAN = "no test failed"
+    FAILURES = "tests failed"
+    NO_TESTS = "no tests were found"
+    BROKEN = "the tests could not run"
+
+
+GENERIC_EXITS: Final[Mapping[int, Exit]] = {0: Exit.CLEAN}
+"""For wrappers (make, shell lines, npm scripts): anything but 0 is a failure of some kind."""
+
+_NOT_FOUND: Final[Mapping[int, str]] = {
+    126: "the test command is not executable (exit code 126)",
+    127: "the test command was not found (exit code 127)",
+}
+
+Verdict = tuple[SuiteStatus, str]
+
+
+def of_process(finished: Finished) -> Verdict | None:
+    """The verdict where the process itself settles it, before any report is read."""
+    match finished.end:
+        case End.TIMED_OUT:
+            limit = f"after {finished.seconds:.0f} s"
+            return SuiteStatus.TIMED_OUT, f"the tests did not end and were stopped {limit}: timed out (watch mode?)"
+        case End.OUT_OF_MEMORY:
+            return SuiteStatus.OUT_OF_MEMORY, "the tests were killed because they used more memory than allowed"
+        case End.CANCELLED:
+            return SuiteStatus.NOT_RUN, "the run was cancelled"
+        case End.SIGNALLED:
+            return SuiteStatus.NOT_RUN, f"the test runner was killed by signal {finished.signal}"
+        case End.EXITED:
+            return _of_shell(finished.exit_code or 0)
+
+
+def _of_shell(exit_code: int) -> Verdict | None:
+    if exit_code in _NOT_FOUND:
+        return SuiteStatus.NOT_RUN, _NOT_FOUND[exit_code]
+    if 128 < exit_code <= 192:  # how a shell says that its command was killed
+        return SuiteStatus.NOT_RUN, f"the test runner was killed by signal {exit_code - 128}"
+    return None
+
+
+def unstructured(exit_code: int) -> Verdict:
+    """The verdict from an exit code alone: for commands that write no report that we can read."""
+    if exit_code == 0:
+        return SuiteStatus.OK, ""
+    return SuiteStatus.FAILING, f"the test command ended with exit code {exit_code}; it writes no report of its tests"
+
+
+def structured(exit_code: int, exits: Mapping[int, Exit], report: Report | None, unreadable: str = "") -> Verdict:
+    """The verdict from both.
+
+    Args:
+        exits: what the runner's exit codes mean; a code that is not in it counts as failures.
+        report: ``None`` when there is none.
+        unreadable: why the report can't be used, when it is there but damaged.
+    """
+    said = exits.get(exit_code, Exit.FAILURES)
+    if said is Exit.BROKEN:
+        return SuiteStatus.NOT_RUN, _broken(exit_code, report)
+    if unreadable:
+        return SuiteStatus.INCONSISTENT, f"exit code {exit_code}, but {unreadable}"
+    if report is not None and report.internal:
+        return SuiteStatus.NOT_RUN, f"the test runner failed itself: {report.internal[:300]}"
+    match said:
+        case Exit.CLEAN:
+            return _clean(report)
+        case Exit.NO_TESTS:
+            return _no_tests(exit_code, report)
+        case _:
+            return _failures(exit_code, report)
+
+
+def _clean(report: Report | None) -> Verdict:
+    if report is None:
+        return SuiteStatus.INCONSISTENT, (
+            "exit code 0, but the runner wrote no report: it was left before its end, or the command does not run it"
+        )
+    if report.failed:
+        return SuiteStatus.INCONSISTENT, f"exit code 0, but the report counts {len(report.failed)} failed tests"
+    if not report.outcomes:
+        return SuiteStatus.NO_TESTS, "no tests ran"
+    return SuiteStatus.OK, ""
+
+
+def _no_tests(exit_code: int, report: Report | None) -> Verdict:
+    ran = [] if report is None else [t for t, o in report.outcomes.items() if o is not TestOutcome.SKIPPED]
+    if ran:
+        return SuiteStatus.INCONSISTENT, f"exit code {exit_code} says no tests, but the report holds {len(ran)}"
+    return SuiteStatus.NO_TESTS, "no tests ran: none was found, or all were deselected"
+
+
+def _failures(exit_code: int, report: Report | None) -> Verdict:
+    if report is None or not report.outcomes:
+        return SuiteStatus.NOT_RUN, f"the test command ended with exit code {exit_code} before any test ran"
+    if not report.failed:
+        return SuiteStatus.INCONSISTENT, (
+            f"exit code {exit_code}, but the report shows no failure "
+            "(a coverage threshold, a second command, or a hook that changes the exit status?)"
+        )
+    if report.uncollected == report.outcomes.keys():
+        return SuiteStatus.NOT_RUN, f"no test ran: {len(report.uncollected)} test files could not be loaded"
+    return SuiteStatus.FAILING, ""
+
+
+def _broken(exit_code: int, report: Report | None) -> str:
+    if report is not None and report.uncollected:
+        return f"no test ran (exit code {exit_code}): {len(report.uncollected)} test files could not be loaded"
+    return f"the tests could not run (exit code {exit_code}): a wrong command or path, or a configuration that fails"
