@@ -275,6 +275,10 @@ class Git:
         """The id of a commit's tree."""
         return self.run(["rev-parse", "--verify", f"{_object(sha)}^{{tree}}"]).decode().strip()
 
+    def commit_time(self, sha: str) -> int:
+        """Seconds since the epoch, as the committer's clock had it."""
+        return int(self.run(["show", "--no-patch", "--no-show-signature", "--format=%ct", _object(sha)]))
+
     def blob(self, blob: str) -> bytes:
         """The bytes of one blob, as stored: no filter, no line-ending change."""
         return next(self.blobs([blob]))
@@ -415,6 +419,24 @@ class Git:
 
     def _environment(self, settings: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
         return {**environment(settings), **self._variables}
+
+
+def user_git(checkout: Path, arguments: Sequence[str]) -> bytes:
+    """Run a reading command in a user's own checkout; nothing is written there, and none of its settings can start
+    a program. The owner of the folder does not matter for that.
+
+    Raises:
+        NotARepository: not a git checkout, or one that git can't read.
+    """
+    finished = process.run(
+        ["git", "-C", str(checkout), *arguments],
+        env=environment({"safe.directory": "*"}),
+        limits=_LOCAL,
+        split_stderr=True,
+    )
+    if finished.ok:
+        return finished.stdout
+    raise NotARepository(f"{checkout} is not a usable git checkout", why=_first_line(finished.stderr))
 
 
 class _Growth:

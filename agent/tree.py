@@ -31,6 +31,9 @@ class Quota:
     total_bytes: int = 4096 * MIB
 
 
+DEFAULT_QUOTA = Quota()
+
+
 class NotFound(ToolRefusal):
     """There is no such file."""
 
@@ -71,7 +74,7 @@ class BaseTree:
     entries: Mapping[str, Entry] = field(repr=False)
 
     @classmethod
-    def load(cls, git: Git, sha: str, quota: Quota = Quota()) -> BaseTree:
+    def load(cls, git: Git, sha: str, quota: Quota = DEFAULT_QUOTA) -> BaseTree:
         """Read the listing of commit ``sha``; contents are read when asked for.
 
         Raises:
@@ -106,6 +109,13 @@ class BaseTree:
     def draft(self) -> Draft:
         """A draft without changes."""
         return Draft(self)
+
+    def applied(self, change_set: ChangeSet) -> Draft:
+        """A draft with ``change_set`` made; every change is checked as a tool's would be."""
+        draft = self.draft()
+        for change in change_set.changes:
+            draft = draft.changed(change)
+        return draft
 
     @cached_property
     def tree_id(self) -> str:
@@ -250,6 +260,14 @@ class Draft:
         kept = File(self._kept_mode(source), content)
         return self.without(source).with_file(target, kept.content, kept.mode)
 
+    def changed(self, change: FileChange) -> Draft:
+        """The draft with one more change."""
+        if change.content is None:
+            return self.without(change.path)
+        if change.mode == LINK:
+            raise NotAFile(f"{change.path} would be a symbolic link", todo="Make a regular file instead")
+        return self.with_file(change.path, change.content, change.mode)
+
     def restored(self, path: str) -> Draft:
         """One path as the base has it, also when the base does not have it."""
         return replace(self, edits=MappingProxyType({p: f for p, f in self.edits.items() if p != canonical(path)}))
@@ -360,11 +378,7 @@ def rebase(change_set: ChangeSet, base: BaseTree, onto: BaseTree) -> ChangeSet:
                 conflicts.append(change.path)
             continue
         try:
-            draft = (
-                draft.without(change.path)
-                if change.content is None
-                else draft.with_file(change.path, change.content, change.mode)
-            )
+            draft = draft.changed(change)
         except ToolRefusal:
             conflicts.append(change.path)
     if conflicts:

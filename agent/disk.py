@@ -1,0 +1,202 @@
+"""Files below one folder, reached by names relative to open folders: no symbolic link on the way is ever followed."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+import stat
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+_FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+@dataclass(frozen=True)
+class Found:
+    """What is at a path: the bytes of a regular file, or the target of a link. Anything else is ``None``."""
+
+    status: os.stat_result
+    content: bytes | None
+
+    @property
+    def is_link(self) -> bool:
+        return stat.S_ISLNK(self.status.st_mode)
+
+    @property
+    def executable(self) -> bool:
+        return bool(self.status.st_mode & 0o100)
+
+
+class Root:
+    """An open folder. Paths are relative, ``/``-separated and canonical (``agent.paths``), names may be any bytes
+    (surrogateescape).
+
+    Raises (all methods): OSError as the system gives it; ``NotADirectoryError`` where something on the way is a link
+    or a file.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._last: tuple[bytes, int] = (b"", self._fd)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._forget()
+        os.close(self._fd)
+
+    def status(self, path: str) -> os.stat_result | None:
+        """``lstat``; ``None`` where there is nothing, or something other than a folder on the way."""
+        try:
+            folder, name = self._parent(path)
+            return os.lstat(name, dir_fd=folder)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+
+    def reachable(self, path: str) -> bool:
+        """Whether all that exists of the folders above ``path`` are real folders."""
+        try:
+            self._parent(path)
+        except FileNotFoundError:
+            return True
+        except NotADirectoryError:
+            return False
+        return True
+
+    def find(self, path: str) -> Found | None:
+        """What is at ``path``, with its content; ``None`` as in :meth:`status`."""
+        status = self.status(path)
+        if status is None:
+            return None
+        folder, name = self._parent(path)
+        if stat.S_ISLNK(status.st_mode):
+            return Found(status, os.readlink(name, dir_fd=folder))
+        if not stat.S_ISREG(status.st_mode):
+            return Found(status, None)
+        with os.fdopen(os.open(name, _READ, dir_fd=folder), "rb") as file:
+            return Found(os.fstat(file.fileno()), file.read())
+
+    def create(self, path: str, content: bytes, mode: int, mtime: int | None = None) -> None:
+        """Make a file that is not there yet, with its folders."""
+        folder, name = self._parent(path, make=True)
+        with os.fdopen(os.open(name, _NEW, 0o600, dir_fd=folder), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fchmod(file.fileno(), mode)
+            if mtime is not None:
+                os.utime(file.fileno(), (mtime, mtime))
+
+    def replace(self, path: str, content: bytes, mode: int) -> None:
+        """Make a file or take the place of one, in one step: at no time is there half a file."""
+        folder, name = self._parent(path, make=True)
+        temporary = b"." + name[:200] + b"." + secrets.token_hex(8).encode()
+        try:
+            with os.fdopen(os.open(temporary, _NEW, 0o600, dir_fd=folder), "wb") as file:
+                file.write(content)
+                file.flush()
+                os.fchmod(file.fileno(), mode)
+                os.fsync(file.fileno())
+            os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
+        except BaseException:
+            with suppress(OSError):
+                os.unlink(temporary, dir_fd=folder)
+            raise
+
+    def link(self, path: str, target: bytes) -> None:
+        """Make a symbolic link that is not there yet."""
+        folder, name = self._parent(path, make=True)
+        os.symlink(target, name, dir_fd=folder)
+
+    def make_folder(self, path: str) -> None:
+        """Make a folder with those above it; fine when it is there."""
+        self._parent(f"{path}/x", make=True)
+
+    def clear(self, path: str) -> None:
+        """Remove whatever is at ``path``, and whatever stands on the way where folders belong."""
+        self._forget()
+        parts = _name(path).split(b"/")
+        folder = os.dup(self._fd)
+        try:
+            for part in parts[:-1]:
+                try:
+                    below = os.open(part, _FOLDER, dir_fd=folder)
+                except FileNotFoundError:
+                    return
+                except NotADirectoryError:
+                    os.unlink(part, dir_fd=folder)
+                    return
+                os.close(folder)
+                folder = below
+            _remove(parts[-1], folder)
+        finally:
+            os.close(folder)
+
+    def prune(self, path: str) -> None:
+        """Remove the folders above ``path`` that are empty now, innermost first."""
+        self._forget()
+        while "/" in path:
+            path = path.rsplit("/", 1)[0]
+            try:
+                folder, name = self._parent(path)
+                os.rmdir(name, dir_fd=folder)
+            except OSError:
+                return
+
+    def _parent(self, path: str, *, make: bool = False) -> tuple[int, bytes]:
+        """The open folder that holds ``path``, and the last name. Neighbours share one walk."""
+        above, _, name = _name(path).rpartition(b"/")
+        if above != self._last[0]:
+            self._forget()
+            self._last = (above, self._walk(above, make=make)) if above else (b"", self._fd)
+        return self._last[1], name
+
+    def _walk(self, above: bytes, *, make: bool) -> int:
+        folder = os.dup(self._fd)
+        for part in above.split(b"/"):
+            try:
+                below = _step(part, folder, make=make)
+            finally:
+                os.close(folder)
+            folder = below
+        return folder
+
+    def _forget(self) -> None:
+        if self._last[1] != self._fd:
+            os.close(self._last[1])
+        self._last = (b"", self._fd)
+
+
+def _step(part: bytes, folder: int, *, make: bool) -> int:
+    try:
+        return os.open(part, _FOLDER, dir_fd=folder)
+    except FileNotFoundError:
+        if not make:
+            raise
+        os.mkdir(part, 0o755, dir_fd=folder)
+        return os.open(part, _FOLDER, dir_fd=folder)
+    except OSError as error:
+        # Linux says ELOOP for a link that O_NOFOLLOW refuses; with O_DIRECTORY it is ENOTDIR. Callers know one.
+        raise NotADirectoryError(error.errno, error.strerror, os.fsdecode(part)) from error
+
+
+def _remove(name: bytes, folder: int) -> None:
+    try:
+        status = os.lstat(name, dir_fd=folder)
+    except FileNotFoundError:
+        return
+    if stat.S_ISDIR(status.st_mode):
+        shutil.rmtree(name, dir_fd=folder)
+    else:
+        os.unlink(name, dir_fd=folder)
+
+
+def _name(path: str) -> bytes:
+    return path.encode(errors="surrogateescape")

@@ -1,0 +1,175 @@
+"""The user's own checkout: read as a base for a run, and changed only by :func:`apply`, all or nothing."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.disk import Found, Root
+from agent.errors import OperatorError, UserError
+from agent.git import LINK, Git, NotARepository, RefMissing, user_git
+from agent.paths import canonical
+from agent.tree import BaseTree
+from agent.types import ChangeSet, FileChange
+
+
+class NotApplied(UserError):
+    """The change was not made because the user's files differ from what it was made for. ``patch`` holds it."""
+
+    def __init__(self, problems: tuple[str, ...], patch: Path) -> None:
+        self.problems = problems
+        self.patch = patch
+        shown = "; ".join(problems[:5]) + (f"; and {len(problems) - 5} more" if len(problems) > 5 else "")
+        super().__init__(
+            "The change was not applied, your files are as they were",
+            why=shown,
+            todo=f"Commit or set aside your own changes, then run: git apply --3way {patch}",
+        )
+
+
+def clone_local(origin: Path, git_dir: Path) -> str:
+    """Make a bare repository at ``git_dir`` that sees the objects of the checkout ``origin``; nothing is copied, and
+    nothing is written into the user's repository. Uncommitted work stays outside.
+
+    Returns:
+        The id of the commit that is checked out: the base of a run.
+
+    Raises:
+        NotARepository: no checkout, or not the top of one.
+        RefMissing: there is no commit yet.
+        UserError: a repository with SHA-256 object ids.
+    """
+    origin = origin.resolve()
+    top = Path(os.fsdecode(user_git(origin, ["rev-parse", "--show-toplevel"]).rstrip(b"\n")))
+    if top.resolve() != origin:
+        raise NotARepository(f"{origin} is a folder inside the checkout {top}", todo=f"Use --repo {top}")
+    if user_git(origin, ["rev-parse", "--show-object-format"]).strip() != b"sha1":
+        raise UserError("The repository uses SHA-256 object ids, which are not supported")
+    try:
+        sha = user_git(origin, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).decode().strip()
+    except NotARepository as error:
+        raise RefMissing("The repository has no commit yet", todo="Make a first commit, then run again") from error
+    objects = user_git(origin, ["rev-parse", "--path-format=absolute", "--git-path", "objects"]).rstrip(b"\n")
+    if b"\n" in objects:
+        raise UserError("The repository's path holds a line break, which git can't refer to", todo="Rename the folder")
+    Git.init(git_dir)
+    (git_dir / "objects" / "info").mkdir(exist_ok=True)
+    (git_dir / "objects" / "info" / "alternates").write_bytes(objects + b"\n")
+    return sha
+
+
+def apply(origin: Path, change_set: ChangeSet, *, base: BaseTree, patch: Path) -> tuple[str, ...]:
+    """Make ``change_set`` in the user's checkout: every file, or none.
+
+    A file is touched only when it stands exactly as the base has it, on disk and in the index. Each one is replaced in
+    one step; when the disk fails in the middle, what was done is undone. The index is left alone.
+
+    Args:
+        base: the tree that the change was made for.
+        patch: where to keep the change as a patch if it can't be made; outside the checkout.
+
+    Returns:
+        The paths that were changed.
+
+    Raises:
+        NotApplied: the user's files differ; the patch is kept.
+        OperatorError: the disk failed; the files are as before and the patch is kept.
+    """
+    with Root(origin) as root:
+        index = _index(origin, change_set)
+        checks = [(change, _check(root, change, base, index)) for change in change_set.changes]
+        problems = tuple(f"{change.path} {check}" for change, check in checks if isinstance(check, str))
+        if problems:
+            raise NotApplied(problems, _keep(change_set, base, patch))
+        done: list[_Step] = []
+        try:
+            for change, found in checks:
+                assert not isinstance(found, str)
+                _make(root, change, found, base, done)
+        except OSError as error:
+            _undo(root, done)
+            raise OperatorError(
+                "The change was not applied, your files are as they were",
+                why=str(error),
+                todo=f"Repair the disk, then run: git apply {_keep(change_set, base, patch)}",
+            ) from error
+    return tuple(change.path for change in change_set.changes)
+
+
+@dataclass(frozen=True)
+class _Step:
+    path: str
+    before: Found | None
+
+
+def _check(root: Root, change: FileChange, base: BaseTree, index: Mapping[str, str]) -> Found | str | None:
+    """What is on disk now, or why the file must not be touched."""
+    if canonical(change.path) != change.path:
+        return "is not a path that a change may touch"
+    entry = base.entries.get(change.path)
+    staged = index.get(change.path)
+    if staged != (entry.blob if entry else None):
+        return "has changes in the index" if staged else "was removed from the index"
+    found = root.find(change.path)
+    if entry is None:
+        return None if found is None and root.reachable(change.path) else "exists already, or its folder is a link"
+    if found is None:
+        return "was deleted or is behind a link"
+    if found.is_link != (entry.mode == LINK) or found.content != base.content(change.path):
+        return "has uncommitted changes"
+    if found.is_link and change.content is not None:
+        return "is a symbolic link"
+    return found
+
+
+def _make(root: Root, change: FileChange, found: Found | None, base: BaseTree, done: list[_Step]) -> None:
+    done.append(_Step(change.path, found))
+    if change.content is None:
+        root.clear(change.path)
+        root.prune(change.path)
+    elif found is not None and base.entries[change.path].mode == change.mode:
+        root.replace(change.path, change.content, found.status.st_mode & 0o777)
+    else:
+        mode = 0o666 & ~_umask() if found is None else found.status.st_mode & 0o666
+        root.replace(change.path, change.content, mode | (mode & 0o444) >> 2 if change.mode == "100755" else mode)
+
+
+def _umask() -> int:
+    with suppress(OSError, ValueError, StopIteration):
+        status = Path("/proc/self/status").read_text(encoding="ascii", errors="replace")
+        return int(next(line for line in status.splitlines() if line.startswith("Umask:")).split()[1], 8)
+    return 0o022
+
+
+def _undo(root: Root, done: list[_Step]) -> None:
+    for step in reversed(done):
+        with suppress(OSError):
+            if step.before is None:
+                root.clear(step.path)
+                root.prune(step.path)
+            elif step.before.is_link:
+                root.clear(step.path)
+                root.link(step.path, step.before.content or b"")
+            else:
+                root.replace(step.path, step.before.content or b"", step.before.status.st_mode & 0o777)
+
+
+def _index(origin: Path, change_set: ChangeSet) -> dict[str, str]:
+    """Path → blob in the user's index, for the paths of the change."""
+    wanted = {change.path for change in change_set.changes}
+    index = {}
+    for line in user_git(origin, ["ls-files", "--stage", "-z"]).split(b"\0"):
+        head, _, name = line.partition(b"\t")
+        path = os.fsdecode(name)
+        if path in wanted:
+            index[path] = head.split()[1].decode()
+    return index
+
+
+def _keep(change_set: ChangeSet, base: BaseTree, patch: Path) -> Path:
+    patch.parent.mkdir(parents=True, exist_ok=True)
+    patch.write_bytes(base.applied(change_set).diff(binary=True))
+    return patch

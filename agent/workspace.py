@@ -1,0 +1,253 @@
+"""The files of a run: the base tree, and checkouts of drafts on disk for the sandbox to run tests in.
+
+A checkout is written from git objects by us (no filter, no hook, no line-ending change) and holds no ``.git``. It is
+only ever an output: nothing that a test run writes into it is read back into a draft.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from agent import carry
+from agent.disk import Root
+from agent.errors import UserError
+from agent.git import GITLINK, LINK, Git
+from agent.local import apply, clone_local
+from agent.paths import link_stays_inside
+from agent.tree import DEFAULT_QUOTA, BaseTree, Draft, Quota
+from agent.types import RunSpec
+from sandbox import ownership
+from sandbox.types import Mount, Sandbox
+
+__all__ = ["Checkout", "Workspace", "apply", "clone_local"]
+
+_NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
+
+
+class Workspace:
+    """Everything on disk that belongs to one run. Close it: that removes the checkouts.
+
+    Args:
+        sandbox: its user gets the checkouts.
+        quota: how large the repository may be.
+
+    Raises:
+        RepositoryTooLarge, RefMissing, ObjectMissing, NotARepository: the base can't be worked on.
+    """
+
+    def __init__(self, spec: RunSpec, sandbox: Sandbox, quota: Quota = DEFAULT_QUOTA) -> None:
+        self.spec = spec
+        self.sandbox = sandbox
+        self.git = Git(Path(spec.git_dir))
+        self.base = BaseTree.load(self.git, spec.base_sha, quota)
+        self._origin = Path(spec.origin) if spec.origin else None
+        self._carried = carry.survey(self._origin, self.base) if self._origin else carry.Carried()
+        self._time = min(self.git.commit_time(spec.base_sha), int(time.time()))
+        self._open: list[Checkout] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the result should know about the files that tests saw."""
+        notes = []
+        if self._carried.left_out:
+            names = ", ".join(self._carried.left_out[:10])
+            notes.append(f"Left out of the checkout because they usually hold secrets: {names}")
+        outside = [path for path, entry in self.base.entries.items() if entry.mode == LINK and not self._inside(path)]
+        if outside:
+            notes.append(f"Symbolic links that lead out of the repository were left out: {', '.join(outside[:10])}")
+        return tuple(notes)
+
+    def checkout(self, draft: Draft, name: str) -> Checkout:
+        """Write ``draft`` into a fresh folder.
+
+        Args:
+            name: letters, digits, ``._-``; unique among the open checkouts of this workspace.
+        """
+        if not _NAME.match(name):
+            raise ValueError(f"{name!r} is no name for a checkout")
+        path = Path(self.spec.work_dir) / "checkouts" / name
+        path.mkdir(parents=True)
+        checkout = Checkout(self, path)
+        self._open.append(checkout)
+        checkout.fill(draft)
+        return checkout
+
+    def close(self) -> None:
+        """Remove the checkouts and end the git reader. Safe to call twice."""
+        while self._open:
+            self._open[-1].close()
+        self.git.close()
+
+    def forget(self, checkout: Checkout) -> None:
+        self._open.remove(checkout)
+
+    def carry_into(self, checkout: Path, draft: Draft) -> tuple[Mount, ...]:
+        """Copy and mount what the user's checkout has and git ignores, except where ``draft`` has files of its own."""
+        if self._origin is None:
+            return ()
+        for path in self._carried.copied:
+            if path not in draft and not draft.is_folder(path):
+                carry.copy(self._origin, path, checkout)
+        mounts = []
+        for path in self._carried.mounted:
+            if path not in draft and not draft.is_folder(path):
+                (checkout / path).mkdir(parents=True, exist_ok=True)
+                mounts.append(Mount(self._origin / path, f"{self.spec.view}/{path}"))
+        return tuple(mounts)
+
+    @property
+    def base_time(self) -> int:
+        """The age of unchanged files: the commit's, so that whatever was built from them is newer."""
+        return self._time
+
+    def _inside(self, path: str) -> bool:
+        return link_stays_inside(path, os.fsdecode(self.base.content(path)))
+
+
+@dataclass(frozen=True)
+class _Wanted:
+    mode: str
+    blob: str
+
+
+class Checkout:
+    """A draft as files. Made by :meth:`Workspace.checkout`."""
+
+    def __init__(self, workspace: Workspace, path: Path) -> None:
+        self.path = path
+        self.view = workspace.spec.view
+        """Where it appears inside the sandbox."""
+        self._workspace = workspace
+        self._carried: tuple[Mount, ...] = ()
+        self._written: Mapping[str, _Wanted] = {}
+        self._seen: dict[str, tuple[int, int, int, int]] = {}
+        self._clock = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self.close()
+
+    @property
+    def mounts(self) -> tuple[Mount, ...]:
+        """All that a command needs to see these files at ``view``: the checkout itself, then what lies on top of it."""
+        return (Mount(self.path, self.view, writable=True), *self._carried)
+
+    def fill(self, draft: Draft) -> None:
+        """Write everything into the empty folder."""
+        try:
+            with Root(self.path) as root:
+                wanted = _wanted(draft)
+                self._write(root, draft, wanted, wanted)
+        except FileExistsError as error:
+            raise UserError(
+                f"Two paths of the repository are the same file on this disk: {os.fsdecode(error.filename or b'')}",
+                why="The disk does not tell upper from lower case",
+                todo="Work on a case-sensitive disk",
+            ) from error
+        self._carried = self._workspace.carry_into(self.path, draft)
+        self._done(wanted)
+
+    def sync(self, draft: Draft) -> None:
+        """Make every file of ``draft`` as it should be, and remove those of the draft before; whatever else a test
+        run or a set-up left behind stays. Only while nothing runs in the checkout. Links are never followed."""
+        wanted = _wanted(draft)
+        with Root(self.path) as root:
+            for path in self._written.keys() - wanted.keys():
+                root.clear(path)
+                root.prune(path)
+            stale = {path: want for path, want in wanted.items() if not self._matches(root, path, want)}
+            for path in stale:
+                root.clear(path)
+            self._write(root, draft, wanted, stale)
+        self._done(wanted)
+
+    def close(self) -> None:
+        """Remove the checkout. Safe to call twice."""
+        if self.path.exists():
+            self._workspace.sandbox.reclaim(self.path)
+            ownership.remove(self.path)
+            self._workspace.forget(self)
+
+    def _write(self, root: Root, draft: Draft, wanted: Mapping[str, _Wanted], paths: Mapping[str, _Wanted]) -> None:
+        # Python's compiled files name their source by size and full seconds: two states must never share a second.
+        self._clock = max(int(time.time()), self._clock + 1)
+        first = not self._written
+        for path, content in _contents(draft, paths):
+            mode = wanted[path].mode
+            if mode == GITLINK:
+                root.make_folder(path)
+            elif mode == LINK:
+                if link_stays_inside(path, os.fsdecode(content)):
+                    root.link(path, content)
+            else:
+                fresh = path in draft.edits or not first
+                root.create(path, content, _permissions(mode), self._clock if fresh else self._workspace.base_time)
+
+    def _done(self, wanted: Mapping[str, _Wanted]) -> None:
+        self._written = wanted
+        self._workspace.sandbox.own(self.path)
+        with Root(self.path) as root:
+            statuses = ((path, root.status(path)) for path in wanted)
+            self._seen = {path: _signature(status) for path, status in statuses if status is not None}
+
+    def _matches(self, root: Root, path: str, want: _Wanted) -> bool:
+        status = root.status(path)
+        if want.mode == GITLINK:
+            return status is not None
+        if status is None:
+            return False
+        if self._written.get(path) == want and self._seen.get(path) == _signature(status):
+            return True  # the kernel's change time can't be set back: nobody touched it
+        found = root.find(path)
+        if found is None or found.content is None:
+            return False
+        if found.is_link or want.mode == LINK:
+            return found.is_link and want.mode == LINK and _blob_id(found.content) == want.blob
+        return found.executable == (want.mode == "100755") and _blob_id(found.content) == want.blob
+
+
+def _wanted(draft: Draft) -> dict[str, _Wanted]:
+    base = {path: _Wanted(e.mode, e.blob) for path, e in draft.base.entries.items() if path not in draft.edits}
+    edited = {path: _Wanted(f.mode, _blob_id(f.content)) for path, f in draft.edits.items() if f is not None}
+    return base | edited
+
+
+def _contents(draft: Draft, paths: Iterable[str]) -> Iterable[tuple[str, bytes]]:
+    from_base: dict[str, str] = {}
+    for path in paths:
+        edit = draft.edits.get(path)
+        if edit is not None:
+            yield path, edit.content
+        elif draft.base.entries[path].mode == GITLINK:
+            yield path, b""
+        else:
+            from_base[path] = draft.base.entries[path].blob
+    yield from zip(from_base, draft.base.git.blobs(from_base.values()), strict=True)
+
+
+def _permissions(mode: str) -> int:
+    return 0o755 if mode == "100755" else 0o644
+
+
+def _signature(status: os.stat_result) -> tuple[int, int, int, int]:
+    return status.st_ino, status.st_size, status.st_ctime_ns, status.st_mode
+
+
+def _blob_id(content: bytes) -> str:
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
