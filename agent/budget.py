@@ -1,0 +1,164 @@
+"""What a run may take: checked before each model call, and counted after it."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from pathlib import Path
+
+from pydantic import Field, TypeAdapter, ValidationError
+
+from agent.errors import OperatorError, UserError
+from agent.model.tokens import estimate_tokens as estimate_tokens
+from agent.model.types import CallUsage
+from agent.types import Budget, Usage, Value
+
+NEARLY = 0.8
+
+
+class BudgetReached(UserError):
+    """A bound of the run's budget is reached; the work done so far is kept."""
+
+
+# ── prices ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Price(Value):
+    """Dollars for a million tokens."""
+
+    input: float = Field(ge=0)
+    cached: float = Field(ge=0)
+    """Input that the provider had in its prompt cache."""
+    output: float = Field(ge=0)
+
+    def of(self, usage: CallUsage) -> float:
+        fresh = usage.input_tokens - usage.cached_tokens
+        return (fresh * self.input + usage.cached_tokens * self.cached + usage.output_tokens * self.output) / 1e6
+
+
+Prices = Mapping[str, Price]
+"""Model name → price."""
+
+
+def load_prices(path: Path | None = None) -> Prices:
+    """The price table that ships, or the one at ``path``: ``{"models": {name: {"input", "cached", "output"}}, ...}``.
+
+    Raises:
+        OperatorError: the file can't be read or has another form.
+    """
+    try:
+        text = path.read_text("utf-8") if path else files("agent.model").joinpath("prices.json").read_text("utf-8")
+        return TypeAdapter(dict[str, Price]).validate_python(json.loads(text)["models"])
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+        raise OperatorError(f"the price table {path} can't be used", why=why, todo="Correct it or unset it") from error
+
+
+def price_of(model: str, prices: Prices) -> Price | None:
+    """The price of ``model``. A prefix (``openai/``) and a date at the end (``-2025-08-07``) don't matter."""
+    name = model.rsplit("/", 1)[-1]
+    undated = re.sub(r"-\d{4}-?\d{2}-?\d{2}$", "", name)
+    return next((prices[known] for known in (model, name, undated) if known in prices), None)
+
+
+# ── the meter ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Meter:
+    """Counts the model calls of one run against its budget. Safe to use from several threads.
+
+    Args:
+        budget: the bounds; ``None`` in one of them means no such bound.
+        spent: what earlier runs of the same job took, when this one continues them.
+        prices: model → price. A model without one costs an unknown amount: never zero.
+        clock: seconds, monotonic.
+    """
+
+    def __init__(
+        self,
+        budget: Budget,
+        *,
+        spent: Usage | None = None,
+        prices: Prices | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._budget = budget
+        self._prices = load_prices() if prices is None else prices
+        self._clock = clock
+        self._started = clock()
+        self._lock = threading.Lock()
+        self._usage = spent or Usage()
+        self._known_dollars = self._usage.dollars or 0.0
+        self._unpriced = self._usage.calls > 0 and self._usage.dollars is None
+
+    def check(self, next_tokens: int = 0) -> None:
+        """Refuse the next call when a bound is reached.
+
+        Args:
+            next_tokens: what the call's input will take; a call that can't fit any more is not made.
+
+        Raises:
+            BudgetReached: names the bound and what was used of it.
+        """
+        for unit, used, limit in self._rows(next_tokens):
+            if used >= limit:
+                taken = f"{_amount(used, unit)} of {_amount(limit, unit)} {unit}"
+                raise BudgetReached(
+                    f"the budget of {_amount(limit, unit)} {unit} is reached",
+                    why=f"the run is at {taken}",
+                    todo="Retry with a larger budget; the work so far is kept",
+                )
+
+    def record(self, call: CallUsage) -> None:
+        """Count one finished call."""
+        price = price_of(call.model, self._prices)
+        with self._lock:
+            before = self._usage
+            if price is None:
+                self._unpriced = True
+            else:
+                self._known_dollars += price.of(call)
+            self._usage = Usage(
+                calls=before.calls + 1,
+                input_tokens=before.input_tokens + call.input_tokens,
+                cached_tokens=before.cached_tokens + call.cached_tokens,
+                output_tokens=before.output_tokens + call.output_tokens,
+                dollars=None if self._unpriced else self._known_dollars,
+                estimated=before.estimated or call.estimated,
+            )
+
+    @property
+    def usage(self) -> Usage:
+        """What was used so far. ``dollars`` is ``None`` as soon as one call's price is unknown."""
+        return self._usage
+
+    @property
+    def nearly_spent(self) -> bool:
+        """True from 80 % of any bound on."""
+        return any(used >= NEARLY * limit for _, used, limit in self._rows(0))
+
+    @property
+    def seconds_left(self) -> float | None:
+        """Until the bound of minutes; ``None`` without one."""
+        minutes = self._budget.minutes
+        return None if minutes is None else max(0.0, minutes * 60 - (self._clock() - self._started))
+
+    def _rows(self, next_tokens: int) -> list[tuple[str, float, float]]:
+        """(unit, used, limit) for every bound there is."""
+        usage, budget = self._usage, self._budget
+        rows: list[tuple[str, float, float | None]] = [
+            # Where a price is unknown this is what is known: the real cost is at least that.
+            ("dollars", self._known_dollars, budget.dollars),
+            ("tokens", usage.input_tokens + usage.output_tokens + next_tokens, budget.tokens),
+            ("minutes", (self._clock() - self._started) / 60, budget.minutes),
+            ("model calls", usage.calls, budget.steps),
+        ]
+        return [(unit, used, limit) for unit, used, limit in rows if limit is not None]
+
+
+def _amount(value: float, unit: str) -> str:
+    return f"{value:.2f}" if unit == "dollars" else f"{value:.1f}" if unit == "minutes" else f"{value:.0f}"

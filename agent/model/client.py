@@ -1,0 +1,270 @@
+"""The client of an OpenAI-compatible endpoint: streaming, retries by error class, a second model to fall back on."""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import httpx
+import openai
+from tenacity import RetryCallState, Retrying, retry_if_exception
+
+from agent.budget import Meter
+from agent.errors import GraftsmithError, RetryLater
+from agent.events import Events
+from agent.model import faults, pump, wire
+from agent.model.errors import MalformedReply, Recovery, StreamBroken, TimedOut, Unreachable, Unsupported, rule_for
+from agent.model.recorded import CallLog, OpenCall
+from agent.model.tokens import Counter, estimate_tokens
+from agent.model.types import JsonSchema, Message, OnText, Reply, ToolSpec
+from agent.types import ModelEndpoint
+
+RESTARTED = "\n[the reply broke off and begins again]\n"
+"""What ``on_text`` gets when text was shown and the call had to be repeated."""
+
+
+@dataclass(frozen=True)
+class CallLimits:
+    """Bounds of one call; seconds and bytes."""
+
+    connect_s: float = 10.0
+    read_s: float = 180.0
+    """Silence on the connection. Reasoning models and local ones on a CPU are silent for minutes."""
+    total_s: float = 900.0
+    """One ``complete``, with all its tries and pauses."""
+    pause_s: float = 1.0
+    """Before the second try; doubles with each, with jitter."""
+    longest_pause_s: float = 60.0
+    reply_bytes: int = 32 * 1024 * 1024
+
+
+class Link:
+    """One endpoint and what we have learnt about it."""
+
+    def __init__(self, endpoint: ModelEndpoint, limits: CallLimits, count: Counter) -> None:
+        self.endpoint = endpoint
+        self._limits = limits
+        self._count = count
+        self._dialect = wire.Dialect()
+        # Redirects are not followed: the key would go wherever the answer points.
+        self._http = httpx.Client(
+            timeout=httpx.Timeout(limits.read_s, connect=limits.connect_s), follow_redirects=False
+        )
+        self._openai = openai.OpenAI(
+            api_key=endpoint.api_key or "none",
+            base_url=endpoint.base_url,
+            max_retries=0,
+            # The openai client takes either httpx; with ours, the errors of a broken stream are ours to name.
+            http_client=cast(Any, self._http),
+            timeout=cast(Any, httpx.Timeout(limits.read_s, connect=limits.connect_s)),
+        )
+
+    def ask(
+        self, request: wire.Request, retries: int, on_text: OnText, cancelled: Callable[[], bool], deadline: float
+    ) -> Reply:
+        """One try. A parameter that is refused is dropped, remembered, and the request sent again."""
+        while True:
+            body = wire.parameters(request, self._dialect, self.endpoint.model)
+            try:
+                return self._once(request, body, retries, on_text, cancelled, deadline)
+            except Unsupported as refusal:
+                simpler = self._dialect.without(refusal.parameter)
+                if simpler == self._dialect:
+                    raise
+                self._dialect = simpler
+
+    def _once(
+        self,
+        request: wire.Request,
+        body: dict[str, Any],
+        retries: int,
+        on_text: OnText,
+        cancelled: Callable[[], bool],
+        deadline: float,
+    ) -> Reply:
+        assembly = wire.Assembly()
+        for payload in pump.pumped(lambda: self._exchange(body, retries), cancelled, deadline):
+            if isinstance(payload, str):
+                assembly.done()
+                break
+            if payload.get("error"):
+                raise faults.from_payload(payload["error"], sent=_sent(body), secrets=self._secrets)
+            shown = assembly.feed(payload)
+            if shown:
+                on_text(shown)
+        return assembly.reply(request, body, self.endpoint.model, self._count)
+
+    def _exchange(self, body: dict[str, Any], retries: int) -> Generator[Mapping[str, Any] | str]:
+        """Send, and yield the payloads of the answer; every failure leaves as one of our errors."""
+        started = False
+        try:
+            with self._openai.chat.completions.with_streaming_response.create(
+                **body, extra_headers={"x-stainless-retry-count": str(retries)}
+            ) as response:
+                kind = response.headers.get("content-type", "")
+                for payload in wire.payloads(response.iter_bytes(), kind, self._limits.reply_bytes):
+                    yield payload
+                    started = True
+        except openai.APIStatusError as error:
+            raise faults.from_status(
+                error.status_code,
+                faults.decoded(error.response.text),
+                error.response.headers,
+                sent=_sent(body),
+                secrets=self._secrets,
+            ) from None
+        except (openai.APITimeoutError, httpx.TimeoutException) as error:
+            raise TimedOut("the model endpoint was silent for too long", why=type(error).__name__) from None
+        except (openai.APIConnectionError, httpx.HTTPError, httpx.InvalidURL) as error:
+            # The request hangs on the exception and its headers hold the key: only the text of the cause goes on.
+            why = faults.excerpt(str(error.__cause__ or error), self._secrets)
+            if started:
+                raise StreamBroken("the reply stopped midway", why=why) from None
+            raise Unreachable(
+                "the model endpoint can't be reached", why=why, todo="Check OPENAI_BASE_URL and the network"
+            ) from None
+        except MalformedReply as error:
+            raise MalformedReply(error.what, why=faults.excerpt(f"HTTP 200: {error.why}", self._secrets)) from None
+
+    @property
+    def _secrets(self) -> tuple[str, ...]:
+        return (self.endpoint.api_key,)
+
+    def close(self) -> None:
+        self._http.close()
+
+
+def _sent(body: Mapping[str, Any]) -> set[str]:
+    return {name for name in ("tools", "response_format", "stream_options", "stream", "max_tokens") if name in body}
+
+
+class ModelClient:
+    """Completes conversations at an endpoint, within a budget, writing each call into the run's log.
+
+    Args:
+        endpoint: where to ask first.
+        fallback: a second model for the errors whose row says so; once taken it is kept.
+        meter: checked before each call, told of each.
+        events: gets one ``model_call`` a call, also when it failed.
+        cancelled: looked at several times a second; when it says yes the call ends with ``CallCancelled``.
+        count: tokens of a text, for replies without usage.
+    """
+
+    def __init__(
+        self,
+        endpoint: ModelEndpoint,
+        *,
+        fallback: ModelEndpoint | None = None,
+        meter: Meter | None = None,
+        events: Events | None = None,
+        cancelled: Callable[[], bool] = pump.never,
+        limits: CallLimits = CallLimits(),  # frozen
+        count: Counter = estimate_tokens,
+    ) -> None:
+        self._links = [Link(e, limits, count) for e in (endpoint, fallback) if e is not None]
+        self._meter = meter
+        self._cancelled = cancelled
+        self._limits = limits
+        self._count = count
+        self._log = CallLog(events)
+
+    def __enter__(self) -> ModelClient:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for link in self._links:
+            link.close()
+
+    def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[ToolSpec] = (),
+        schema: JsonSchema | None = None,
+        max_output_tokens: int | None = None,
+        on_text: OnText | None = None,
+    ) -> Reply:
+        """See ``Model.complete``. ``on_text`` gets ``RESTARTED`` when a call is repeated after text was shown."""
+        request = wire.Request(tuple(messages), tuple(tools), schema, max_output_tokens)
+        if self._meter:
+            body = wire.parameters(request, wire.Dialect(), self._links[0].endpoint.model)
+            self._meter.check(wire.input_tokens(body, self._count))
+        call = self._log.begin(request, self._links[0].endpoint.model)
+        try:
+            reply = self._answered(request, _Shown(on_text), call)
+        except GraftsmithError as error:
+            call.failed(error)
+            raise
+        if self._meter:
+            self._meter.record(reply.usage)
+        call.answered(reply)
+        return reply
+
+    def _answered(self, request: wire.Request, shown: _Shown, call: OpenCall) -> Reply:
+        deadline = time.monotonic() + self._limits.total_s
+        while True:
+            try:
+                return self._retried(request, shown, call, deadline)
+            except GraftsmithError as error:
+                rule = rule_for(error)
+                if Recovery.FALL_BACK not in (rule.first, rule.after) or len(self._links) < 2:
+                    raise
+                self._links.pop(0).close()
+                call.model = self._links[0].endpoint.model
+
+    def _retried(self, request: wire.Request, shown: _Shown, call: OpenCall, deadline: float) -> Reply:
+        def stop(state: RetryCallState) -> bool:
+            error = _error(state)
+            call.attempts.append(str(error))
+            late = time.monotonic() + state.upcoming_sleep >= deadline
+            return late or state.attempt_number >= rule_for(error).tries
+
+        def attempt() -> Reply:
+            shown.begin()
+            retries = len(call.attempts)
+            return self._links[0].ask(request, retries, shown, self._cancelled, deadline)
+
+        return Retrying(
+            retry=retry_if_exception(lambda error: rule_for(error).first is Recovery.RETRY),
+            wait=self._pause,
+            stop=stop,
+            sleep=lambda seconds: pump.sleep(seconds, self._cancelled, deadline),
+            reraise=True,
+        )(attempt)
+
+    def _pause(self, state: RetryCallState) -> float:
+        """What the other side asked for, and never less than our own growing pause, half of it by chance."""
+        error = _error(state)
+        own: float = min(self._limits.longest_pause_s, self._limits.pause_s * 2 ** (state.attempt_number - 1))
+        asked = error.after_s if isinstance(error, RetryLater) else None
+        return max(asked or 0.0, own * random.uniform(0.5, 1.0))  # noqa: S311  # spreads load, hides nothing
+
+
+def _error(state: RetryCallState) -> BaseException:
+    error = state.outcome.exception() if state.outcome else None
+    assert error is not None, "only failures are retried"
+    return error
+
+
+class _Shown:
+    """Hands visible text on, and says so when a new try begins after some was shown."""
+
+    def __init__(self, on_text: OnText | None) -> None:
+        self._on_text = on_text
+        self._dirty = False
+
+    def begin(self) -> None:
+        if self._dirty and self._on_text:
+            self._on_text(RESTARTED)
+        self._dirty = False
+
+    def __call__(self, piece: str) -> None:
+        if self._on_text:
+            self._dirty = True
+            self._on_text(piece)

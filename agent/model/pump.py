@@ -1,0 +1,87 @@
+"""Reading from something that may block, while watching a flag and a clock."""
+
+from __future__ import annotations
+
+import queue
+import threading
+import time
+from collections.abc import Callable, Generator
+from contextlib import suppress
+from typing import TypeVar
+
+from agent.model.errors import CallCancelled, TimedOut
+
+T = TypeVar("T")
+
+_POLL_S = 0.1
+_WAITING = 256  # pieces read ahead; the reader pauses when the consumer is slower
+
+
+def never() -> bool:
+    return False
+
+
+def check(cancelled: Callable[[], bool], deadline: float) -> None:
+    """
+    Raises:
+        CallCancelled: the flag is up.
+        TimedOut: ``deadline`` (of ``time.monotonic``) has passed.
+    """
+    if cancelled():
+        raise CallCancelled("the run was stopped", why="somebody asked for it")
+    if time.monotonic() > deadline:
+        raise TimedOut("the model call took too long", todo="Try again later or raise the limit")
+
+
+def sleep(seconds: float, cancelled: Callable[[], bool], deadline: float) -> None:
+    """Wait, but not past the flag or the deadline; raises as ``check`` does."""
+    end = time.monotonic() + seconds
+    while (left := end - time.monotonic()) > 0:
+        check(cancelled, deadline)
+        time.sleep(min(left, _POLL_S))
+
+
+def pumped(source: Callable[[], Generator[T]], cancelled: Callable[[], bool], deadline: float) -> Generator[T]:
+    """What ``source()`` yields, read by a thread of its own.
+
+    A blocked read can't be interrupted. When the flag goes up or the deadline passes, the caller goes on at once and
+    the thread is left to end at the source's own read timeout; it closes the source then, and hands nothing on.
+    """
+    pieces: queue.Queue[tuple[bool, T | BaseException | None]] = queue.Queue(_WAITING)
+    stop = threading.Event()
+
+    def put(more: bool, value: T | BaseException | None) -> None:
+        while not stop.is_set():
+            with suppress(queue.Full):
+                pieces.put((more, value), timeout=_POLL_S)
+                return
+
+    def read() -> None:
+        stream = source()
+        try:
+            for piece in stream:
+                put(True, piece)
+                if stop.is_set():
+                    return
+            put(False, None)
+        except BaseException as error:  # handed to the consumer, who raises it
+            put(False, error)
+        finally:
+            stream.close()
+
+    threading.Thread(target=read, name="model-call", daemon=True).start()
+    try:
+        while True:
+            check(cancelled, deadline)
+            try:
+                more, value = pieces.get(timeout=_POLL_S)
+            except queue.Empty:
+                continue
+            if more:
+                yield value  # type: ignore[misc]  # a piece, since more is true
+            elif isinstance(value, BaseException):
+                raise value
+            else:
+                return
+    finally:
+        stop.set()

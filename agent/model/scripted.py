@@ -1,0 +1,357 @@
+"""A model that follows a script: a small OpenAI-compatible server, so that the real client runs against it.
+
+Which session of the script answers, and with which step, follows from the request alone: the session is the first
+whose ``when`` texts all stand in the messages before the first reply, the step is the number of replies so far, and
+the attempt is the client's retry count. Nothing is remembered between requests, so a run that was killed and is
+repeated gets the same answers from the start, and several runs can be under way at once.
+
+A script is JSON::
+
+    {"sessions": [
+      {"name": "fix", "when": ["median"], "steps": [
+        {"content": "{\\"intent\\": \\"bug_fix\\"}"},
+        {"expect": ["2 failed"], "tool_calls": [{"name": "edit", "arguments": {"path": "a.py"}}]},
+        {"attempts": [{"status": 502, "raw": "<h1>Bad gateway</h1>", "content_type": "text/html"},
+                      {"content": "done"}]}
+      ]}
+    ]}
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field, ValidationError
+
+from agent.errors import UserError
+from agent.model.tokens import estimate_tokens
+from agent.model.wire import input_tokens
+from agent.types import Value
+
+# ── the script ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ScriptedCall(Value):
+    """A tool call to make. ``arguments`` as an object is sent as its JSON text, a string as it is."""
+
+    name: str
+    arguments: Mapping[str, Any] | str = Field(default_factory=dict)
+    id: str | None = None
+    """``None``: a unique one."""
+
+
+class Step(Value):
+    """One reply, or one way to fail."""
+
+    expect: tuple[str, ...] | str = ()
+    """Texts that must stand in the last message; otherwise the request is answered with an error that names them."""
+    content: str | None = None
+    reasoning: str = ""
+    tool_calls: tuple[ScriptedCall, ...] = ()
+    finish_reason: str | None = None
+    """``None``: ``tool_calls`` or ``stop``, as the reply is."""
+    usage: bool | Mapping[str, Any] | None = True
+    """True: counted. False: left out. A mapping or null: sent as it is."""
+    status: int = 200
+    error: str | Mapping[str, Any] = "a scripted failure"
+    """Sent when ``status`` is 400 or more."""
+    raw: Any = None
+    """Sent in place of everything else: a string as it is, anything else as JSON."""
+    content_type: str = "application/json"
+    """Of ``raw``."""
+    headers: Mapping[str, str] = Field(default_factory=dict)
+    delay_s: float = 0.0
+    refuse: tuple[str, ...] = ()
+    """Parameters that are answered with 400 when the request has one of them."""
+    drop: bool = False
+    """Close the connection without an answer."""
+    drop_after: int | None = None
+    """Close the connection after this many events of a stream."""
+    attempts: tuple[Step, ...] = ()
+    """Instead of the above: one step for each attempt at the same request; the last one answers all later ones."""
+
+
+class Session(Value):
+    """The replies of one conversation, in order."""
+
+    name: str
+    when: tuple[str, ...] | str = ()
+    """Texts that must all stand in the messages before the first reply. Empty: any conversation."""
+    steps: tuple[Step, ...]
+
+
+class Script(Value):
+    """A whole script file."""
+
+    sessions: tuple[Session, ...]
+    model: str = "scripted"
+    comment: str = ""
+
+    @classmethod
+    def load(cls, source: Path | Mapping[str, Any]) -> Script:
+        """
+        Raises:
+            UserError: the file can't be read or has another form; the message names the place.
+        """
+        try:
+            return cls.model_validate(json.loads(source.read_text("utf-8")) if isinstance(source, Path) else source)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise UserError(f"the script is wrong at {where}", why=first["msg"], todo="Correct the script") from error
+        except (OSError, ValueError) as error:
+            raise UserError(f"the script {source} can't be read", why=str(error), todo="Correct the script") from error
+
+    def step(self, messages: Sequence[Mapping[str, Any]], attempt: int) -> Step:
+        """The step that answers this conversation.
+
+        Raises:
+            Mismatch: no session or step is meant for it, or the last message is not what the step expects.
+        """
+        replies = [index for index, message in enumerate(messages) if message.get("role") == "assistant"]
+        opening = "\n".join(_text(message) for message in messages[: replies[0] if replies else len(messages)])
+        session = next((s for s in self.sessions if all(text in opening for text in _several(s.when))), None)
+        if session is None:
+            wanted = "; ".join(f"{s.name} wants {_several(s.when)}" for s in self.sessions)
+            raise Mismatch(f"no session of the script is meant for this conversation ({wanted})", opening)
+        last = _text(messages[-1]) if messages else ""
+        where = f"session {session.name!r}, step {len(replies) + 1}"
+        if len(replies) >= len(session.steps):
+            raise Mismatch(f"{where}: the script ends after {len(session.steps)} steps", last)
+        step = session.steps[len(replies)]
+        if step.attempts:
+            step = step.attempts[min(attempt, len(step.attempts) - 1)]
+        missing = [text for text in _several(step.expect) if text not in last]
+        if missing:
+            raise Mismatch(f"{where}: the last message should contain {missing}", last)
+        return step
+
+
+class Mismatch(UserError):
+    """The conversation is not the one that the script was written for."""
+
+    def __init__(self, what: str, text: str) -> None:
+        shown = text if len(text) <= 400 else f"{text[:200]} […] {text[-200:]}"
+        super().__init__(what, why=f"it reads: {shown!r}", todo="Correct the script or what calls it")
+
+
+def _several(texts: tuple[str, ...] | str) -> tuple[str, ...]:
+    return (texts,) if isinstance(texts, str) else texts
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    content = message.get("content")
+    return content if isinstance(content, str) else json.dumps(content) if content else ""
+
+
+# ── replies ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_PIECES = 4  # parts that a text is streamed in
+
+
+def completion(step: Step, request: Mapping[str, Any]) -> dict[str, Any]:
+    """The whole reply of ``step``."""
+    message: dict[str, Any] = {"role": "assistant", "content": step.content}
+    if step.reasoning:
+        message["reasoning_content"] = step.reasoning
+    position = sum(1 for m in request.get("messages", ()) if m.get("role") == "assistant")
+    if step.tool_calls:
+        message["tool_calls"] = [
+            {
+                "id": call.id if call.id is not None else f"call_{position}_{number}",
+                "type": "function",
+                "function": {"name": call.name, "arguments": _arguments(call)},
+            }
+            for number, call in enumerate(step.tool_calls)
+        ]
+    finish = step.finish_reason or ("tool_calls" if step.tool_calls else "stop")
+    reply = {
+        "id": f"chatcmpl-{position}",
+        "object": "chat.completion",
+        "created": 0,
+        "model": request.get("model", "scripted"),
+        "choices": [{"index": 0, "message": message, "finish_reason": finish}],
+    }
+    return reply if step.usage is False else reply | {"usage": _usage(step, request, message)}
+
+
+def _arguments(call: ScriptedCall) -> str:
+    return call.arguments if isinstance(call.arguments, str) else json.dumps(call.arguments, ensure_ascii=False)
+
+
+def _usage(step: Step, request: Mapping[str, Any], message: Mapping[str, Any]) -> Any:
+    if step.usage is not True:
+        return step.usage
+    produced = "".join(str(message.get(key) or "") for key in ("content", "reasoning_content"))
+    produced += "".join(
+        call["function"]["name"] + call["function"]["arguments"] for call in message.get("tool_calls", ())
+    )
+    used, made = input_tokens(request, estimate_tokens), estimate_tokens(produced)
+    return {"prompt_tokens": used, "completion_tokens": made, "total_tokens": used + made}
+
+
+def chunks(reply: Mapping[str, Any], *, include_usage: bool) -> Iterator[dict[str, Any]]:
+    """The same reply as the events of a stream."""
+    head = {key: reply[key] for key in ("id", "created", "model")} | {"object": "chat.completion.chunk"}
+    choice = reply["choices"][0]
+    message = choice["message"]
+
+    def chunk(delta: Mapping[str, Any], finish: str | None = None) -> dict[str, Any]:
+        return head | {"choices": [{"index": 0, "delta": delta, "finish_reason": finish}]}
+
+    yield chunk({"role": "assistant", "content": ""})
+    for key in ("reasoning_content", "content"):
+        for piece in _pieces(message.get(key) or ""):
+            yield chunk({key: piece})
+    for index, call in enumerate(message.get("tool_calls", ())):
+        function = call["function"]
+        first = {
+            "index": index,
+            "id": call["id"],
+            "type": "function",
+            "function": {"name": function["name"], "arguments": ""},
+        }
+        yield chunk({"tool_calls": [first]})
+        for piece in _pieces(function["arguments"]):
+            yield chunk({"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+    yield chunk({}, choice["finish_reason"])
+    if include_usage and "usage" in reply:
+        yield head | {"choices": [], "usage": reply["usage"]}
+
+
+def _pieces(text: str) -> Iterator[str]:
+    size = -(-len(text) // _PIECES)
+    return (text[at : at + size] for at in range(0, len(text), size or 1))
+
+
+# ── the server ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class ScriptedServer(ThreadingHTTPServer):
+    """Serves one script on loopback until closed."""
+
+    daemon_threads = True
+
+    def __init__(self, script: Script, port: int = 0) -> None:
+        super().__init__(("127.0.0.1", port), _Handler)
+        self.script = script
+        self.requests: list[dict[str, Any]] = []
+        """Every completion request so far, decoded, for tests to look at."""
+
+    @property
+    def base_url(self) -> str:
+        return f"http://127.0.0.1:{self.server_port}/v1"
+
+
+@contextmanager
+def serve(script: Script | Path | Mapping[str, Any], port: int = 0) -> Iterator[ScriptedServer]:
+    """Serve ``script`` in a thread of its own; ``port`` 0 takes a free one.
+
+    Raises:
+        UserError: the script is wrong.
+    """
+    server = ScriptedServer(script if isinstance(script, Script) else Script.load(script), port)
+    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, name="scripted", daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    server: ScriptedServer
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Quiet: whoever wants to know looks at ``requests``."""
+
+    def do_GET(self) -> None:
+        if self.path.rstrip("/") == "/v1/models":
+            model = {"id": self.server.script.model, "object": "model", "created": 0, "owned_by": "script"}
+            return self._json(200, {"object": "list", "data": [model]})
+        return self._error(404, "only /v1/models and /v1/chat/completions are here", "not_found")
+
+    def do_POST(self) -> None:
+        body = self.rfile.read(int(self.headers.get("content-length", "0")))
+        if self.path.rstrip("/") != "/v1/chat/completions":
+            return self._error(404, "only /v1/models and /v1/chat/completions are here", "not_found")
+        try:
+            request = json.loads(body)
+            messages = request["messages"]
+        except (ValueError, KeyError, TypeError):
+            return self._error(400, "the body must be a JSON object with messages", "invalid_request_error")
+        self.server.requests.append(request)
+        try:
+            step = self.server.script.step(messages, _attempt(self.headers.get("x-stainless-retry-count")))
+        except Mismatch as error:
+            # 501 and not 500: a client that repeats failures would repeat this one in vain.
+            return self._error(501, str(error), "script_mismatch")
+        time.sleep(step.delay_s)
+        return self._play(step, request)
+
+    def _play(self, step: Step, request: Mapping[str, Any]) -> None:
+        if step.drop:
+            return self._drop()
+        for parameter in step.refuse:
+            if parameter in request:
+                return self._error(400, f"{parameter} is not supported here", "unsupported_parameter")
+        if step.raw is not None:
+            data = step.raw if isinstance(step.raw, str) else json.dumps(step.raw)
+            return self._send(step.status, data.encode(), step.content_type, step.headers)
+        if step.status >= 400:
+            error = {"message": step.error, "type": "error"} if isinstance(step.error, str) else step.error
+            return self._json(step.status, {"error": error}, step.headers)
+        reply = completion(step, request)
+        if not request.get("stream"):
+            return self._json(200, reply, step.headers)
+        include_usage = bool((request.get("stream_options") or {}).get("include_usage"))
+        return self._stream(chunks(reply, include_usage=include_usage), step)
+
+    def _stream(self, events: Iterator[dict[str, Any]], step: Step) -> None:
+        self._head(200, "text/event-stream", {**step.headers, "Transfer-Encoding": "chunked"})
+        for number, event in enumerate(events):
+            if number == step.drop_after:
+                return self._drop()
+            self._part(f"data: {json.dumps(event)}\n\n".encode())
+        self._part(b"data: [DONE]\n\n")
+        self._part(b"")
+        return None
+
+    def _part(self, data: bytes) -> None:
+        self.wfile.write(b"%x\r\n%s\r\n" % (len(data), data))
+
+    def _drop(self) -> None:
+        self.close_connection = True
+        self.connection.shutdown(socket.SHUT_RDWR)
+
+    def _error(self, status: int, message: str, code: str) -> None:
+        self._json(status, {"error": {"message": message, "type": code, "code": code}})
+
+    def _json(self, status: int, value: object, headers: Mapping[str, str] | None = None) -> None:
+        self._send(status, json.dumps(value).encode(), "application/json", headers or {})
+
+    def _send(self, status: int, data: bytes, content_type: str, headers: Mapping[str, str]) -> None:
+        self._head(status, content_type, {**headers, "Content-Length": str(len(data))})
+        self.wfile.write(data)
+
+    def _head(self, status: int, content_type: str, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Type": content_type, **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+
+def _attempt(header: str | None) -> int:
+    return int(header) if header and header.isdecimal() else 0

@@ -1,0 +1,111 @@
+"""Structured output: asked for, validated, corrected once, then given up by name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from agent import prompts
+from agent.model.errors import ContentRefused, InvalidOutput
+from agent.model.jsontext import extract_json, json_objects
+from agent.model.types import Finish, Message, Model, OnText, Reply, ToolSpec
+
+T = TypeVar("T", bound=BaseModel)
+
+_TRIES = 2
+_SHOWN = 12  # problems named to the model at once
+
+
+@dataclass(frozen=True)
+class Structured(Generic[T]):
+    """The validated value, and what to append to the conversation that led to it."""
+
+    value: T
+    transcript: tuple[Message, ...]
+
+
+def no_problems(_: Any) -> Sequence[str]:
+    return ()
+
+
+def structured(
+    model: Model,
+    messages: Sequence[Message],
+    schema: type[T],
+    *,
+    problems: Callable[[T], Sequence[str]] = no_problems,
+    tools: Sequence[ToolSpec] = (),
+    max_output_tokens: int | None = None,
+    on_text: OnText | None = None,
+) -> Structured[T]:
+    """One value of ``schema`` from the model.
+
+    Args:
+        problems: what is wrong with a value that has the right form, one sentence each, told to the model.
+        tools: offered only so that the request's prefix stays the one that the provider has cached.
+
+    Raises:
+        InvalidOutput: still wrong after the model was told what is wrong.
+        ContentRefused: the model or a filter declined.
+        GraftsmithError: whatever else ``Model.complete`` raises.
+    """
+    transcript: list[Message] = []
+    wrong: Sequence[str] = ()
+    for _ in range(_TRIES):
+        reply = model.complete(
+            [*messages, *transcript],
+            tools=tools,
+            schema=schema.model_json_schema(),
+            max_output_tokens=max_output_tokens,
+            on_text=on_text,
+        )
+        value, wrong = _read(reply, schema)
+        wrong = wrong or (problems(value) if value is not None else ())
+        # The calls are not carried out; left in the history they would wait for results for ever.
+        transcript.append(Message.assistant(reply.as_message().content or "[tool calls, not carried out]"))
+        if value is not None and not wrong:
+            return Structured(value, tuple(transcript))
+        transcript.append(Message.user(prompts.render("repair", problems=wrong[:_SHOWN])))
+    raise InvalidOutput(
+        f"the model gave no usable {schema.__name__.lower()}",
+        why="; ".join(wrong[:3]),
+        todo="Retry, or use a more capable model",
+    )
+
+
+def _read(reply: Reply, schema: type[T]) -> tuple[T | None, Sequence[str]]:
+    if reply.finish in (Finish.REFUSAL, Finish.CONTENT_FILTER):
+        why = reply.refusal or "the provider's filter withheld the reply"
+        raise ContentRefused("the model declined the task", why=why[:300], todo="Rephrase the task")
+    if reply.finish is Finish.LENGTH:
+        return None, ("It was cut off at the output limit: make it much shorter.",)
+    if not reply.text and reply.tool_calls:
+        return None, ("It holds tool calls: no tool can be used now, reply with the JSON object.",)
+    return _parse(reply.text, schema)
+
+
+def _parse(text: str, schema: type[T]) -> tuple[T | None, Sequence[str]]:
+    """The first object that fits; when none does, what is wrong with the longest."""
+    wrong: Sequence[str] = ()
+    for candidate in json_objects(text):
+        try:
+            return schema.model_validate_json(json.dumps(candidate)), ()
+        except ValidationError as error:
+            wrong = wrong or [_sentence(detail) for detail in error.errors(include_url=False)]
+    if wrong:
+        return None, wrong
+    try:
+        extract_json(text)
+    except ValueError as error:
+        return None, (f"{str(error)[0].upper()}{str(error)[1:]}.",)
+    return None, ("It holds no JSON object.",)
+
+
+def _sentence(detail: Any) -> str:
+    where = ".".join(str(part) for part in detail["loc"]) or "the object"
+    given = repr(detail["input"])
+    return f"`{where}`: {detail['msg']} (given: {given if len(given) <= 80 else given[:79] + '…'})"

@@ -1,0 +1,392 @@
+"""The OpenAI chat format as pure functions: a request out of messages, a reply out of whatever came back."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from agent.model import actions
+from agent.model.errors import EmptyReply, MalformedReply, StreamBroken
+from agent.model.jsontext import is_cut
+from agent.model.thinking import VisibleText, without_reasoning
+from agent.model.tokens import Counter
+from agent.model.types import CallUsage, Finish, JsonSchema, Message, Reply, ToolCall, ToolSpec
+
+
+@dataclass(frozen=True)
+class Request:
+    """One call, apart from the endpoint's dialect."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[ToolSpec, ...] = ()
+    schema: JsonSchema | None = None
+    max_output_tokens: int | None = None
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """Which optional parts of the protocol an endpoint accepts: all, until it refuses one."""
+
+    tools: bool = True
+    response_format: bool = True
+    stream: bool = True
+    stream_options: bool = True
+    max_tokens: bool = True
+    """False: the endpoint wants the newer name ``max_completion_tokens``."""
+
+    def without(self, parameter: str) -> Dialect:
+        return replace(self, **{parameter: False})
+
+
+def parameters(request: Request, dialect: Dialect, model: str) -> dict[str, Any]:
+    """The JSON body of the request."""
+    messages = request.messages
+    if request.tools and not dialect.tools:
+        messages = actions.as_text(messages, request.tools)
+    if request.schema is not None and not dialect.response_format:
+        messages = actions.with_schema(messages, request.schema)
+    body: dict[str, Any] = {"model": model, "messages": [_wire(message) for message in messages]}
+    if request.tools and dialect.tools:
+        body["tools"] = [dict(tool) for tool in request.tools]
+    if request.schema is not None and dialect.response_format:
+        schema = {"name": "reply", "schema": dict(request.schema), "strict": False}
+        body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    if request.max_output_tokens is not None:
+        body["max_tokens" if dialect.max_tokens else "max_completion_tokens"] = request.max_output_tokens
+    if dialect.stream:
+        body["stream"] = True
+        if dialect.stream_options:
+            body["stream_options"] = {"include_usage": True}
+    return body
+
+
+def _wire(message: Message) -> dict[str, Any]:
+    wire: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        wire["content"] = message.content or None
+        wire["tool_calls"] = [
+            {
+                "id": call.id,
+                "type": "function",
+                "function": {"name": call.name, "arguments": _object_text(call.arguments)},
+            }
+            for call in message.tool_calls
+        ]
+    if message.role == "tool":
+        wire["tool_call_id"] = message.tool_call_id
+    return wire
+
+
+def _object_text(arguments: str) -> str:
+    """Some endpoints parse the history's arguments: what is no object goes back as one that shows it."""
+    try:
+        if isinstance(json.loads(arguments), dict):
+            return arguments
+    except (ValueError, RecursionError):
+        pass
+    return json.dumps({"unreadable": arguments})
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+class Lines:
+    """Cuts bytes into lines of text; a line longer than ``limit`` bytes is an error."""
+
+    def __init__(self, limit: int) -> None:
+        self._rest = b""
+        self._limit = limit
+
+    def feed(self, data: bytes) -> list[str]:
+        *lines, self._rest = (self._rest + data).split(b"\n")
+        if len(self._rest) > self._limit:
+            raise MalformedReply(
+                "the reply holds an endless line", why=f"more than {self._limit} bytes without a line end"
+            )
+        return [_text(line) for line in lines]
+
+    def end(self) -> list[str]:
+        rest, self._rest = self._rest, b""
+        return [_text(rest)] if rest else []
+
+
+def _text(line: bytes) -> str:
+    return line.rstrip(b"\r").decode("utf-8", "replace")
+
+
+DONE = "[DONE]"
+
+
+class ServerSentEvents:
+    """Lines of an event stream in, the ``data`` of each event out."""
+
+    def __init__(self) -> None:
+        self._data: list[str] = []
+
+    def feed(self, line: str) -> str | None:
+        """One line; the event's data once the event is complete."""
+        if line.startswith("data:"):
+            value = line[5:].removeprefix(" ")
+            # Some servers forget the blank line: a chunk that is whole by itself is taken at once.
+            if not self._data and ((value.startswith("{") and value.endswith("}")) or value == DONE):
+                return value
+            self._data.append(value)
+            return None
+        return self.end() if not line else None
+
+    def end(self) -> str | None:
+        data, self._data = "\n".join(self._data), []
+        return data or None
+
+
+@dataclass
+class _Call:
+    id: str
+    name: str
+    arguments: str
+
+
+class Assembly:
+    """Puts one reply together from chunks, or from a whole completion, which is read as one large chunk."""
+
+    def __init__(self) -> None:
+        self._text: list[str] = []
+        self._refusal: list[str] = []
+        self._reasoning: list[str] = []
+        self._calls: dict[object, _Call] = {}
+        self._usage: Mapping[str, Any] | None = None
+        self._finish = ""
+        self._seen = False
+        self._done = False
+        self._visible = VisibleText()
+
+    def done(self) -> None:
+        """The stream said that it is complete."""
+        self._done = True
+
+    def feed(self, payload: Mapping[str, Any]) -> str:
+        """Take in one payload without an error in it; returns the text that can be shown now."""
+        if isinstance(payload.get("usage"), Mapping):
+            self._usage = payload["usage"]
+        choice = _first_choice(payload.get("choices"))
+        if choice is None:
+            return ""
+        self._seen = True
+        self._finish = _string(choice.get("finish_reason")) or self._finish
+        whole = isinstance(choice.get("message"), Mapping)
+        delta = choice.get("message") if whole else choice.get("delta")
+        return (
+            self._take(delta, whole)
+            if isinstance(delta, Mapping)
+            else self._take({"content": choice.get("text")}, whole)
+        )
+
+    def _take(self, delta: Mapping[str, Any], whole: bool) -> str:
+        text = _content(delta.get("content"))
+        self._text.append(text)
+        self._refusal.append(_string(delta.get("refusal")))
+        self._reasoning.append(_string(delta.get("reasoning_content")) or _string(delta.get("reasoning")))
+        calls = delta.get("tool_calls")
+        for position, call in enumerate(calls if isinstance(calls, list) else ()):
+            if isinstance(call, Mapping):
+                self._take_call(call, position if whole else call.get("index"), whole)
+        legacy = delta.get("function_call")
+        if isinstance(legacy, Mapping):
+            self._take_call({"function": legacy}, "legacy", whole)
+        return self._visible.feed(text)
+
+    def _take_call(self, call: Mapping[str, Any], key: object, whole: bool) -> None:
+        function = call.get("function")
+        function = function if isinstance(function, Mapping) else call
+        name, given_id = _string(function.get("name")), _string(call.get("id"))
+        current = self._calls.get(key) if key is not None else next(reversed(self._calls.values()), None)
+        # Some servers number every call 0, or none at all: another id together with a name begins another call.
+        if current is None or (not whole and name and given_id and current.id and given_id != current.id):
+            key = key if key is not None and current is None else ("call", len(self._calls))
+            current = self._calls[key] = _Call(given_id, name, "")
+            self._calls[key] = self._calls.pop(key)
+        current.id = current.id or given_id
+        current.name = current.name or name
+        arguments = function.get("arguments")
+        if isinstance(arguments, str):
+            current.arguments += arguments
+        elif arguments is not None:
+            current.arguments = json.dumps(arguments, ensure_ascii=False)
+
+    def reply(self, request: Request, body: Mapping[str, Any], model: str, count: Counter) -> Reply:
+        """The finished reply.
+
+        Raises:
+            EmptyReply: no choice came.
+            StreamBroken: neither a finish reason nor the end mark came.
+        """
+        if not self._seen:
+            raise EmptyReply("the model returned no choices", todo="Try again later or use another model")
+        if not (self._finish or self._done):
+            raise StreamBroken("the reply stopped midway", why="the stream ended without a finish reason")
+        raw = "".join(self._text)
+        text, refusal = without_reasoning(raw), "".join(self._refusal)
+        calls: Sequence[ToolCall] = [
+            ToolCall(id=c.id, name=c.name, arguments=c.arguments) for c in self._calls.values() if c.name
+        ]
+        cut = any(is_cut(call.arguments) for call in calls)
+        if request.tools and "tools" not in body:
+            calls, cut = actions.parse(text)
+        finish = _finish(self._finish, refusal, cut, bool(calls))
+        usable = calls if finish is Finish.TOOL_CALLS else ()
+        return Reply(
+            text=text,
+            tool_calls=unique_calls(usable, request.messages),
+            finish=finish,
+            usage=self._counted(body, model, count, raw),
+            refusal=refusal,
+        )
+
+    def _counted(self, body: Mapping[str, Any], model: str, count: Counter, text: str) -> CallUsage:
+        produced = [
+            text,
+            *self._refusal,
+            *self._reasoning,
+            *(call.name + call.arguments for call in self._calls.values()),
+        ]
+        return usage_of(self._usage, model, count, body, "".join(produced))
+
+
+def usage_of(
+    usage: Mapping[str, Any] | None, model: str, count: Counter, body: Mapping[str, Any], produced: str
+) -> CallUsage:
+    """The counts that the endpoint gave; what it left out, or calls zero although there was text, is estimated."""
+    usage = usage or {}
+    details = usage.get("prompt_tokens_details")
+    cached = _number(details.get("cached_tokens")) if isinstance(details, Mapping) else 0
+    cached = cached or _number(usage.get("prompt_cache_hit_tokens")) or _number(usage.get("cache_read_input_tokens"))
+    given_in = _number(usage.get("prompt_tokens")) or _number(usage.get("input_tokens"))
+    given_out = _number(usage.get("completion_tokens")) or _number(usage.get("output_tokens"))
+    used_in = given_in or input_tokens(body, count)
+    used_out = given_out or (count(produced) if produced else 0)
+    return CallUsage(
+        model=model,
+        input_tokens=used_in,
+        cached_tokens=min(cached, used_in),
+        output_tokens=used_out,
+        estimated=not given_in or (not given_out and bool(produced)),
+    )
+
+
+def input_tokens(body: Mapping[str, Any], count: Counter) -> int:
+    """Tokens of a request body, estimated: the text of its messages and tools, four more a message for its frame."""
+    total = 0
+    messages = body.get("messages")
+    for message in messages if isinstance(messages, list) else ():
+        total += 4
+        if isinstance(message, Mapping):
+            content = message.get("content")
+            total += count(content if isinstance(content, str) else json.dumps(content)) if content else 0
+            total += count(json.dumps(message["tool_calls"])) if message.get("tool_calls") else 0
+    for extra in ("tools", "response_format"):
+        total += count(json.dumps(body[extra])) if body.get(extra) else 0
+    return total
+
+
+def unique_calls(calls: Iterable[ToolCall], history: Sequence[Message]) -> tuple[ToolCall, ...]:
+    """The calls with ids that occur nowhere before: a result must name exactly one call."""
+    taken = {call.id for message in history for call in message.tool_calls}
+    number = len(taken)
+    result = []
+    for call in calls:
+        identity = call.id
+        while not identity or identity in taken:
+            number += 1
+            # Nine letters and digits: the strictest rule for ids among the known endpoints.
+            identity = f"call{number:05d}"
+        taken.add(identity)
+        result.append(ToolCall(id=identity, name=call.name, arguments=call.arguments.strip() or "{}"))
+    return tuple(result)
+
+
+_CUT = {"length", "max_tokens", "max_output_tokens"}
+_FILTERED = {"content_filter", "safety", "recitation", "blocklist", "prohibited_content"}
+
+
+def _finish(said: str, refusal: str, cut: bool, calls: bool) -> Finish:
+    said = said.lower()
+    if said in _CUT or cut:
+        return Finish.LENGTH
+    if said in _FILTERED:
+        return Finish.CONTENT_FILTER
+    if refusal or said == "refusal":
+        return Finish.REFUSAL
+    return Finish.TOOL_CALLS if calls else Finish.STOP
+
+
+def _first_choice(choices: object) -> Mapping[str, Any] | None:
+    """The choice with the lowest index: the first. Others are never asked for."""
+    if not isinstance(choices, list):
+        return None
+    good = [c for c in choices if isinstance(c, Mapping) and c.get("index") in (None, 0)]
+    return good[0] if good else None
+
+
+def _content(content: object) -> str:
+    """Text, or the text parts of a list of parts."""
+    if isinstance(content, list):
+        return "".join(
+            _string(p.get("text")) for p in content if isinstance(p, Mapping) and p.get("type") != "thinking"
+        )
+    return _string(content)
+
+
+def _string(value: object) -> str:
+    return value if isinstance(value, str) else ""
+
+
+def _number(value: object) -> int:
+    return int(value) if isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < 1e12 else 0
+
+
+def payloads(pieces: Iterator[bytes], content_type: str, limit: int) -> Iterator[Mapping[str, Any] | str]:
+    """Every JSON object of a response body, then ``DONE`` when the body says that it is complete.
+
+    A body that is one JSON object instead of a stream is given as that object, followed by ``DONE``.
+
+    Raises:
+        MalformedReply: a web page, broken JSON, or more than ``limit`` bytes.
+    """
+    lines, events, total = Lines(limit), ServerSentEvents(), 0
+    streaming = "event-stream" in content_type
+    whole: list[bytes] = []
+    for piece in pieces:
+        total += len(piece)
+        if total > limit:
+            raise MalformedReply("the reply is too large", why=f"more than {limit} bytes")
+        if not streaming and not whole and piece.lstrip()[:6].startswith((b"data:", b"event:", b":")):
+            streaming = True
+        if not streaming:
+            whole.append(piece)
+            continue
+        yield from _events(lines.feed(piece), events)
+    if streaming:
+        yield from _events([*lines.end(), ""], events)
+    else:
+        yield _object(b"".join(whole).decode("utf-8", "replace"))
+        yield DONE
+
+
+def _events(lines: Iterable[str], events: ServerSentEvents) -> Iterator[Mapping[str, Any] | str]:
+    for line in lines:
+        data = events.feed(line)
+        if data is not None:
+            yield DONE if data.strip() == DONE else _object(data)
+
+
+def _object(text: str) -> Mapping[str, Any]:
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        value = None
+    if not isinstance(value, dict):
+        # The caller adds an excerpt: it knows the key that must not be in it.
+        raise MalformedReply("the endpoint answered with something that is no completion", why=text)
+    return value
