@@ -1,0 +1,1 @@
+"""Puts the right code in front of the model: reads the issue, ranks files and functions, renders to a token budget."""

@@ -1,0 +1,186 @@
+"""An issue, read as a person would: what it says, what it shows, and where it points.
+
+Pure and linear in the length of the text, which is hostile. Nothing here knows a repository.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import NamedTuple
+
+MAX_TEXT = 200_000
+"""Characters that are read; nobody describes a bug in more."""
+
+_COMMENT = re.compile(r"<!--(?:.*?-->|.*\Z)", re.DOTALL)
+_TAG = re.compile(
+    r"</?(?:details|summary|br|p|b|i|em|strong|h\d|code|pre|div|span|img|a|sub|sup|kbd|ul|ol|li)\b[^>\n]*>", re.I
+)
+_FENCE = re.compile(r"^[ \t]*(```+|~~~+)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_INLINE = re.compile(r"`([^`\n]{1,200})`")
+_URL = re.compile(r"https?://[^\s)>\]\"']+")
+_BLOB = re.compile(r"/(?:blob|blame|tree|raw)/[^/\s]+/([^\s#?)>\]\"']+)(?:[^\s#]*#L(\d+)(?:C\d+)?(?:-L(\d+))?)?")
+_HEADING = re.compile(r"^(?:#{1,6}[ \t]*(.+?)[ \t]*#*|\*\*(.+?)\*\*:?|([A-Z][\w /]{2,40}):)[ \t]*$")
+_ENVIRONMENT = re.compile(
+    r"\b(?:versions?|environment|system(?: info\w*)?|platform|setup|configuration|pip (?:list|freeze)|operating system"
+    r"|installed packages|dependencies|checklist|show_versions)\b",
+    re.IGNORECASE,
+)
+_VERSION_LINE = re.compile(
+    r"^[\s*>-]*(?:[\w .()/-]{1,40}(?:==|:|=|\s)\s*)?v?\d+(?:\.\d+)+[\w.+-]*\s*$"
+    r"|^[\s*>-]*(?:python|os|platform|machine|processor|byteorder|LC_ALL|LANG|LOCALE|libhdf5|libnetcdf)\b\s*[:=].{0,120}$",
+    re.IGNORECASE,
+)
+_CODE_LINE = re.compile(r"^(?:>>> |\.\.\. |In \[\d+\]: |\$ |    \S|\t\S)")
+_PATH = re.compile(r"(?<![\w/.-])((?:[\w.+-]+/)*[\w+-][\w.+-]*\.[A-Za-z]\w{0,7})(?::(\d+)|#L(\d+))?(?![\w/])")
+_DOTTED = re.compile(r"(?<![\w.])[^\W\d]\w*(?:(?:\.|::|#|->)[^\W\d]\w*)+")
+_WORD = re.compile(r"[^\W\d]\w*")
+_CODE_WORD = re.compile(r"_\w|\w_|[a-z]\d*[A-Z]|[A-Z]{2,}[a-z]")
+_ERROR = re.compile(
+    r"^[ \tE>]*((?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Warning|Failure|Interrupt|Exit)|panic|fatal error|error)\b"
+    r":?[ \t]*(.*)$",
+    re.M,
+)
+_QUOTED = re.compile(r"\"([^\"\n]{12,200})\"|'([^'\n]{12,200})'|“([^”\n]{12,200})”")
+
+
+class Frame(NamedTuple):
+    """One frame of a traceback, or a place that the text points to."""
+
+    path: str
+    line: int
+    """0 where unknown."""
+    function: str
+
+
+_FRAMES = (
+    # Python
+    re.compile(r"File \"([^\"\n]{1,400})\", line (\d+)(?:, in ([^\s,]{1,200}))?"),
+    # IPython: ``~/x/y.py in name(args)`` or ``File ~/x/y.py:12, in name``
+    re.compile(r"^(?:File )?((?:[~/.]|[A-Za-z]:)[^\s:()]{1,400}\.\w{1,4})(?::(\d+))?,? in (\w[\w.<>]{0,200})", re.M),
+    # pytest: ``path.py:12: Error`` and ``path.py:12: in name``
+    re.compile(r"^[ \t]*([^\s:\"']{1,400}\.\w{1,5}):(\d+): (?:in (\w+))?", re.M),
+    # JavaScript: ``at name (path:12:3)``
+    re.compile(r"^\s*at (?:(?:async|new) )?()?(?:\S+ )?\(?((?:file://)?[^\s():]{1,400}\.\w{1,5}):(\d+):\d+\)?", re.M),
+    # Java, Kotlin, Scala: ``at a.b.C.method(C.java:12)``
+    re.compile(r"^\s*at ([\w.$]{1,300})\.([\w$<>]{1,200})\((\w{1,200}\.(?:java|kt|scala)):(\d+)\)", re.M),
+    # Go: ``\t/path/x.go:12 +0x1d``
+    re.compile(r"^\s+(/?[^\s:]{1,400}\.go):(\d+)(?: \+0x[0-9a-f]+)?()$", re.M),
+    # Rust: ``at src/x.rs:12:5`` and ``panicked at src/x.rs:12:5``
+    re.compile(r"\bat (?:'[^'\n]{0,200}', )?([^\s:]{1,400}\.rs):(\d+):\d+()"),
+    # Ruby: ``path.rb:12:in `name'``
+    re.compile(r"([^\s:]{1,400}\.rb):(\d+):in [`']([^'\n]{1,200})'"),
+    # PHP: ``path.php(12)`` and ``in /path.php:12`` / ``on line 12``
+    re.compile(r"([^\s:()]{1,400}\.php)(?:\(|:| on line )(\d+)()"),
+    # C#: ``at A.B.M() in path.cs:line 12``
+    re.compile(r"^\s*at ([\w.`<>]{1,300})\([^)\n]*\) in ([^\n]{1,400}):line (\d+)", re.M),
+    # C, C++ (gcc, gdb, sanitizers): ``path.c:12``
+    re.compile(r"([^\s:()]{1,400}\.(?:c|cc|cpp|cxx|h|hpp|swift)):(\d+)(?::\d+)?()"),
+)
+
+
+class Issue(NamedTuple):
+    """What an issue consists of. All of it is untrusted text."""
+
+    title: str
+    prose: str
+    """Running text, without code blocks, comments, version lists and links."""
+    code: str
+    """Code blocks, without tracebacks."""
+    frames: tuple[Frame, ...]
+    """Of tracebacks, outermost first."""
+    links: tuple[Frame, ...]
+    """Places that links to a forge's source view point at."""
+    paths: tuple[str, ...]
+    """File paths in the text."""
+    names: tuple[str, ...]
+    """Identifiers: marked as code, or spelled like one; plain and dotted."""
+    messages: tuple[str, ...]
+    """Error messages and long quotations."""
+
+    @property
+    def text(self) -> str:
+        return f"{self.title}\n{self.prose}\n{self.code}"
+
+
+def read_issue(text: str) -> Issue:
+    """Take an issue apart. The first line that says something is its title."""
+    text = _COMMENT.sub(" ", text[:MAX_TEXT].replace("\r\n", "\n"))
+    links = tuple(
+        Frame(match[1], int(match[2] or 0), "") for url in _URL.findall(text) for match in _BLOB.finditer(url)
+    )
+    text = _TAG.sub(" ", _URL.sub(" ", text))
+    title, _, body = text.strip().partition("\n")
+    title = title.strip("# \t")
+    blocks = [match[2] for match in _FENCE.finditer(body)]
+    prose, code = _split(_FENCE.sub("\n", body))
+    frames = _frames(text)
+    shown = "\n".join([*blocks, code])
+    return Issue(
+        title=title,
+        prose=prose,
+        code=_without_traces(shown),
+        frames=frames,
+        links=links,
+        paths=tuple(dict.fromkeys(match[1] for match in _PATH.finditer(f"{title}\n{prose}\n{shown}"))),
+        names=_names(title, prose, shown),
+        messages=_messages(text),
+    )
+
+
+def _split(text: str) -> tuple[str, str]:
+    """Prose and indented code; what stands under a heading about versions is neither."""
+    prose: list[str] = []
+    code: list[str] = []
+    apart = False
+    for line in text.split("\n"):
+        heading = _HEADING.match(line)
+        if heading:
+            apart = bool(_ENVIRONMENT.search(heading[1] or heading[2] or heading[3] or ""))
+        if apart or _VERSION_LINE.match(line[:300]):
+            continue
+        (code if _CODE_LINE.match(line) else prose).append(line)
+    return "\n".join(prose), "\n".join(code)
+
+
+def _frames(text: str) -> tuple[Frame, ...]:
+    found: dict[tuple[str, int], tuple[int, Frame]] = {}
+    for pattern in _FRAMES:
+        for match in pattern.finditer(text):
+            frame = _frame(match.groups())
+            found.setdefault((frame.path, frame.line), (match.start(), frame))
+    return tuple(frame for _, frame in sorted(found.values()))
+
+
+def _frame(groups: tuple[str | None, ...]) -> Frame:
+    values = [value or "" for value in groups]
+    line = next((int(value) for value in values if value.isdigit()), 0)
+    path = next((value for value in values if re.search(r"\.\w{1,5}$", value) and not value.isdigit()), values[0])
+    if len(values) == 4:  # Java: the package gives the folder
+        folder = values[0].rpartition(".")[0].replace(".", "/")
+        return Frame(f"{folder}/{values[2]}".lstrip("/"), int(values[3]), values[1])
+    function = next((value for value in values if value and value != path and not value.isdigit()), "")
+    return Frame(path.replace("\\", "/"), line, function.rpartition(".")[2])
+
+
+_TRACE_LINE = re.compile(r"^\s*(?:Traceback \(most recent|File \"|at \S+[ (]|-{10,}|#\d+ 0x|\.{3}$).*$", re.M)
+
+
+def _without_traces(text: str) -> str:
+    return _TRACE_LINE.sub("", text)
+
+
+def _names(title: str, prose: str, code: str) -> tuple[str, ...]:
+    names: dict[str, None] = {}
+    said = f"{title}\n{prose}"
+    for match in _INLINE.finditer(said):
+        names.update(dict.fromkeys(_DOTTED.findall(match[1]) + _WORD.findall(match[1])))
+    names.update(dict.fromkeys(_DOTTED.findall(said)))
+    names.update(dict.fromkeys(word for word in _WORD.findall(said) if _CODE_WORD.search(word)))
+    names.update(dict.fromkeys(_DOTTED.findall(code) + _WORD.findall(code)))
+    return tuple(name for name in names if len(name) > 2)
+
+
+def _messages(text: str) -> tuple[str, ...]:
+    found = [match[2].strip() for match in _ERROR.finditer(text) if match[2].strip()]
+    found += ["".join(filter(None, match.groups())) for match in _QUOTED.finditer(text)]
+    return tuple(dict.fromkeys(message[:300] for message in found if len(message) >= 8))[:40]

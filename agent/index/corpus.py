@@ -1,0 +1,168 @@
+"""All records of one tree put together: words → chunks as flat numpy arrays.
+
+Shapes: F files, C chunks, P postings, V words. Postings are grouped by word; ``chunk`` and ``times`` of word ``w``
+stand at ``start[w]:start[w + 1]``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.index.record import Record
+from agent.index.words import Stems
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.int32]
+
+
+class Vocabulary:
+    """Raw words and the stems under which they are found. Only grows, so that versions of a corpus can share it."""
+
+    def __init__(self) -> None:
+        self.ids: dict[str, int] = {}
+        self.words: list[str] = []
+        self.by_stem: dict[str, list[int]] = {}
+        self.stems = Stems()
+        self.lengths: list[int] = []
+        """How many stems each word has."""
+
+    def add(self, words: Sequence[str]) -> list[int]:
+        """Ids of ``words``, new ones made as needed."""
+        ids = self.ids
+        before = len(ids)
+        out = [ids.setdefault(word, len(ids)) for word in words]
+        if len(ids) > before:
+            self._learn([word for word, number in zip(words, out, strict=True) if number >= before])
+        return out
+
+    def _learn(self, fresh: list[str]) -> None:
+        for number, word in enumerate(fresh, start=len(self.words)):
+            keys = self.stems(word)
+            self.lengths.append(len(keys))
+            for key in keys:
+                self.by_stem.setdefault(key, []).append(number)
+        self.words += fresh
+
+
+class Corpus:
+    """Postings of a tree. Immutable; :meth:`replaced` gives the next version."""
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        word: Ints,
+        chunk: Ints,
+        times: Ints,
+        chunk_file: Ints,
+        chunk_number: Ints,
+        files: int,
+    ) -> None:
+        self.vocabulary = vocabulary
+        self.word, self.chunk, self.times = word, chunk, times
+        self.chunk_file = chunk_file
+        """C: file of each chunk; -1 for a chunk that is gone."""
+        self.chunk_number = chunk_number
+        """C: position of the chunk in its record."""
+        self.files = files
+        per_word = np.bincount(word, minlength=len(vocabulary.words))
+        self.start = np.concatenate([np.zeros(1, np.int64), np.cumsum(per_word)])
+        lengths = np.asarray(vocabulary.lengths, dtype=np.float32)
+        weight = lengths[word] * times if len(word) else np.zeros(0, np.float32)
+        self.chunk_length: Floats = np.bincount(chunk, weights=weight, minlength=len(chunk_file)).astype(np.float32)
+        alive = chunk_file >= 0
+        self.file_length: Floats = np.bincount(
+            chunk_file[alive], weights=self.chunk_length[alive], minlength=files
+        ).astype(np.float32)
+
+    @classmethod
+    def build(cls, records: Sequence[Record], vocabulary: Vocabulary | None = None) -> Corpus:
+        vocabulary = vocabulary or Vocabulary()
+        word, chunk, times, chunk_file, chunk_number = _columns(records, vocabulary, 0)
+        # One 64-bit key sorts several times faster than a stable argsort of the words.
+        order = np.sort((word.astype(np.int64) << 32) | np.arange(len(word))) & 0xFFFFFFFF
+        return cls(vocabulary, word[order], chunk[order], times[order], chunk_file, chunk_number, len(records))
+
+    def replaced(self, old: Sequence[int], records: Sequence[Record]) -> Corpus:
+        """The next version of the tree.
+
+        Args:
+            old: for each file, its position in this version, or -1 where its record is new.
+            records: of all files.
+        """
+        position = np.full(self.files + 1, -1, dtype=np.int32)  # the last stands for chunks that are gone already
+        for new, before in enumerate(old):
+            if before >= 0:
+                position[before] = new
+        chunk_file = position[self.chunk_file]
+        if np.count_nonzero(chunk_file < 0) * 3 > len(chunk_file):
+            return Corpus.build(records, self.vocabulary)
+        fresh = [new for new, before in enumerate(old) if before < 0]
+        keep = (chunk_file >= 0)[self.chunk]
+        word, chunk, times, file, number = _columns([records[i] for i in fresh], self.vocabulary, len(chunk_file))
+        order = np.argsort(word, kind="stable")
+        kept_word = self.word[keep]
+        at = np.searchsorted(kept_word, word[order], side="right")
+        return Corpus(
+            self.vocabulary,
+            np.insert(kept_word, at, word[order]),
+            np.insert(self.chunk[keep], at, chunk[order]),
+            np.insert(self.times[keep], at, times[order]),
+            np.concatenate([chunk_file, np.array(fresh, dtype=np.int32)[file]]),
+            np.concatenate([self.chunk_number, number]),
+            len(records),
+        )
+
+    def of_word(self, word: str) -> tuple[Ints, Ints]:
+        """(chunks, times) of a raw word, exactly as spelled."""
+        number = self.vocabulary.ids.get(word)
+        return self._slice(number) if number is not None else (self.chunk[:0], self.times[:0])
+
+    def of_stem(self, stem: str) -> tuple[Ints, Floats]:
+        """(chunks, times) of everything found under a stem; chunks in order, each once."""
+        numbers = self.vocabulary.by_stem.get(stem, ())
+        slices = [self._slice(number) for number in numbers if number + 1 < len(self.start)]
+        if not slices:
+            return self.chunk[:0], np.zeros(0, np.float32)
+        if len(slices) == 1:
+            return slices[0][0], slices[0][1].astype(np.float32)
+        chunks = np.concatenate([s[0] for s in slices])
+        times = np.concatenate([s[1] for s in slices])
+        if len(chunks) * 8 > len(self.chunk_file):
+            total = np.bincount(chunks, weights=times, minlength=len(self.chunk_file)).astype(np.float32)
+            found = np.flatnonzero(total).astype(np.int32)
+            return found, total[found]
+        found, inverse = np.unique(chunks, return_inverse=True)
+        return found, np.bincount(inverse, weights=times).astype(np.float32)
+
+    def _slice(self, number: int) -> tuple[Ints, Ints]:
+        if number + 1 >= len(self.start):
+            return self.chunk[:0], self.times[:0]
+        begin, end = self.start[number], self.start[number + 1]
+        return self.chunk[begin:end], self.times[begin:end]
+
+
+def _columns(
+    records: Sequence[Record], vocabulary: Vocabulary, first_chunk: int
+) -> tuple[Ints, Ints, Ints, Ints, Ints]:
+    words, chunks, times, files, numbers = [], [], [], [], []
+    base = first_chunk
+    for number, record in enumerate(records):
+        size = len(record.chunks)
+        if size == 0:
+            continue
+        ids = np.array(vocabulary.add(record.words), dtype=np.int32)
+        which, where, count = np.frombuffer(record.counts, dtype="<u2").reshape(3, -1).astype(np.int32)
+        words.append(ids[which] if len(which) else which)
+        chunks.append(where + base)
+        times.append(count)
+        files.append(np.full(size, number, dtype=np.int32))
+        numbers.append(np.arange(size, dtype=np.int32))
+        base += size
+    empty = np.zeros(0, np.int32)
+    word, chunk, time, file, at = (
+        np.concatenate(part) if part else empty for part in (words, chunks, times, files, numbers)
+    )
+    return word, chunk, time, file, at

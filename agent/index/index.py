@@ -1,0 +1,279 @@
+"""One tree, ready to be asked. This is the only search path of the engine.
+
+``Index.open`` reads the files, parses what the store does not know in worker processes, and puts the records together.
+An :class:`Indexer` does the same again for the next state of a tree, which costs only the changed files.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from agent.index import outline
+from agent.index.corpus import Corpus
+from agent.index.graph import Certainty, Graph, Located, Reach, Reference, affected_tests
+from agent.index.history import Commit
+from agent.index.languages import language_of
+from agent.index.record import Record
+from agent.index.source import File, Source
+from agent.index.store import Row, Store
+from agent.index.workers import Job, Workers
+
+if TYPE_CHECKING:
+    from agent.context.search import SearchResult
+
+Progress = Callable[[int, int], None]
+"""Called with (files done, files to do)."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """What an indexing did, for the log."""
+
+    files: int
+    parsed: int
+    skipped: Counter[str]
+    """Reason → how many files or folders were left out for it."""
+    notes: tuple[str, ...]
+    """Damage, locks, files that a parser choked on: one sentence each."""
+    seconds: float
+
+
+class Index:
+    """A tree at one moment."""
+
+    def __init__(
+        self, files: tuple[File, ...], records: tuple[Record, ...], corpus: Corpus, source: Source, report: Report
+    ) -> None:
+        self.files = files
+        self.records = records
+        self.corpus = corpus
+        self.source = source
+        self.report = report
+        self.paths = tuple(file.path for file in files)
+
+    @classmethod
+    def open(cls, store: Path | None, source: Source, *, jobs: int = 2, progress: Progress | None = None) -> Index:
+        """Index ``source``.
+
+        Args:
+            store: SQLite file with the records of earlier trees; ``None`` keeps nothing.
+            source: the files.
+            jobs: parse processes.
+            progress: told as files are done.
+        """
+        with Indexer(store, jobs=jobs) as indexer:
+            return indexer.index(source, progress=progress)
+
+    @cached_property
+    def graph(self) -> Graph:
+        return Graph(self.paths, self.records, self.text)
+
+    def text(self, path: str) -> str:
+        """Text of a file as it is now; '' where it can't be read."""
+        try:
+            return outline.decode(self.source.read(path))
+        except OSError:
+            return ""
+
+    def search(self, query: str, k: int = 20, history: Sequence[Commit] | None = None) -> SearchResult:
+        """Files and functions that an issue is about, best first, each with the reasons.
+
+        Args:
+            query: the issue as a person wrote it; its first line is taken as the title.
+            k: how many files; functions come from the best 20.
+            history: earlier commits, newest first.
+        """
+        from agent.context.search import search  # ranking builds on the index, not the other way round
+
+        return search(self, query, k, history)
+
+    def symbols(self, name: str) -> list[Located]:
+        """Definitions called ``name``, plain or qualified."""
+        return self.graph.definitions(name)
+
+    def references(self, name: str) -> list[Reference]:
+        """Uses of ``name`` outside its definitions, by file and line."""
+        return references(self, name)
+
+    def callers(self, name: str) -> list[Reference]:
+        """Uses of ``name`` that call it."""
+        return references(self, name, calls=True)
+
+    def tests_for(self, paths: Iterable[str]) -> list[Reach]:
+        """Tests that a change of ``paths`` may affect, the surest first."""
+        graph = self.graph
+        numbers = [graph.number[path] for path in paths if path in graph.number]
+        return [Reach(self.paths[i], certainty) for i, certainty in affected_tests(graph, numbers)]
+
+    def importers(self, path: str) -> list[Reach]:
+        """Files that import ``path``."""
+        number = self.graph.number.get(path)
+        return (
+            [] if number is None else [Reach(self.paths[i], Certainty.RESOLVED) for i in self.graph.importers(number)]
+        )
+
+
+def references(index: Index, name: str, *, calls: bool = False) -> list[Reference]:
+    """Uses of a name, found through its postings and read in the files."""
+    graph = index.graph
+    short = name.rpartition(".")[2]
+    homes = {graph.number[found.path] for found in graph.definitions(name)}
+    defined = {(found.path, found.symbol.start) for found in graph.definitions(name)}
+    pattern = re.compile(rf"(?<!\w){re.escape(short)}(?!\w)" + (r"[ \t]*[(<]" if calls else ""))
+    out: list[Reference] = []
+    chunks, _ = index.corpus.of_word(short)
+    for file in np.unique(index.corpus.chunk_file[chunks]).tolist():
+        if file < 0:
+            continue
+        path, record = index.paths[file], index.records[file]
+        resolved = file in homes or bool(homes.intersection(f for f, _ in graph.behind(short, file)))
+        sure = Certainty.RESOLVED if resolved else Certainty.BY_NAME
+        for line, text in enumerate(index.text(path).split("\n"), start=1):
+            if short in text and pattern.search(text) and (path, line) not in defined:
+                out.append(Reference(path, line, enclosing(record, line), sure))
+    return sorted(out, key=lambda item: (item.certainty != Certainty.RESOLVED, item.path, item.line))
+
+
+def enclosing(record: Record, line: int) -> str:
+    """Name of the innermost function or class around a line, '' at module level."""
+    best = ""
+    size = record.lines + 1
+    for symbol in record.symbols:
+        if symbol.start <= line <= symbol.end and symbol.end - symbol.start < size and symbol.kind != "variable":
+            best, size = symbol.name, symbol.end - symbol.start
+    return best
+
+
+class Indexer:
+    """Indexes one tree after another with the same store and the same parse processes.
+
+    Args:
+        store: SQLite file with the records of earlier trees; ``None`` keeps nothing.
+        jobs: parse processes.
+    """
+
+    def __init__(self, store: Path | None, *, jobs: int = 2) -> None:
+        self._store = Store(store, outline.VERSION)
+        self._workers = Workers(jobs)
+
+    def index(self, source: Source, *, base: Index | None = None, progress: Progress | None = None) -> Index:
+        """Index ``source``; with ``base``, an earlier state of the same tree, only what changed is read."""
+        began = time.perf_counter()
+        listing = source.listing()
+        known = {file.path: i for i, file in enumerate(base.files)} if base else {}
+        gather = _Gather(source, self._store, self._workers, progress)
+        skipped = Counter(listing.skipped)
+        old: dict[str, int] = {}
+        fresh: list[File] = []
+        for file in listing.files:
+            at = known.get(file.path)
+            if base is not None and at is not None and base.files[at].stamp == file.stamp:
+                old[file.path] = at
+            else:
+                fresh.append(file)
+        new = gather.run(fresh)
+        for path, record in list(new.items()):
+            if record.skipped and record.note:
+                skipped[record.note] += 1
+                del new[path]
+        files = tuple(file for file in listing.files if file.path in old or file.path in new)
+        records = tuple(
+            base.records[old[file.path]] if base is not None and file.path in old else new[file.path] for file in files
+        )
+        if base is None:
+            corpus = Corpus.build(records)
+        else:
+            corpus = base.corpus.replaced([old.get(file.path, -1) for file in files], records)
+        report = Report(
+            files=len(files),
+            parsed=gather.parsed,
+            skipped=skipped,
+            notes=(*self._store.notes, *gather.notes),
+            seconds=time.perf_counter() - began,
+        )
+        return Index(files, records, corpus, source, report)
+
+    def close(self) -> None:
+        self._workers.close()
+        self._store.close()
+
+    def __enter__(self) -> Indexer:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+
+class _Gather:
+    """Records of files: from the store where they are there, else from the workers."""
+
+    def __init__(self, source: Source, store: Store, workers: Workers, progress: Progress | None) -> None:
+        self._source = source
+        self._store = store
+        self._workers = workers
+        self._progress = progress or (lambda done, total: None)
+        self._records: dict[str, Record] = {}
+        self._keys: dict[str, str] = {}
+        self.parsed = 0
+        self.notes: list[str] = []
+
+    def run(self, files: Sequence[File]) -> dict[str, Record]:
+        """Path → record, for every file that could be read."""
+        # The largest first: no worker is left alone with it at the end.
+        ordered = sorted(files, key=lambda file: -file.size)
+        rows: list[Row] = []
+        for job, packed in self._workers.parse(self._missing(ordered), sum(file.size for file in files)):
+            self._records[job.key] = Record.unpack(*packed)
+            self.parsed += 1
+            rows.append((job.key, *packed))
+            if len(rows) >= _ROWS:
+                self._store.put(rows)
+                rows = []
+            self._progress(len(self._records), len(files))
+        self._store.put(rows)
+        self._progress(len(files), len(files))
+        return {path: self._records[key] for path, key in self._keys.items()}
+
+    def _missing(self, files: Sequence[File]) -> Iterator[Job]:
+        asked: set[str] = set()
+        for start in range(0, len(files), _GROUP):
+            jobs = list(self._read(files[start : start + _GROUP]))
+            keys = [job.key for job in jobs]
+            self._records.update(self._store.get(keys))
+            for job in jobs:
+                if job.key not in self._records and job.key not in asked:
+                    asked.add(job.key)
+                    yield job
+
+    def _read(self, files: Sequence[File]) -> Iterator[Job]:
+        for file in files:
+            try:
+                content = self._source.read(file.path)
+            except OSError as error:
+                self.notes.append(f"{file.path!r} can't be read: {error.strerror or error}")
+                continue
+            language = language_of(file.path, content[:200])
+            name = language.name if language is not None else "text"
+            key = f"{file.blob or _blob_id(content)}:{name}"
+            self._keys[file.path] = key
+            yield Job(key, name, content)
+
+
+_ROWS = 500
+_GROUP = 256
+
+
+def _blob_id(content: bytes) -> str:
+    """As git names it, so that a directory and a commit share their records."""
+    return hashlib.sha1(b"blob %d\0%b" % (len(content), content), usedforsecurity=False).hexdigest()

@@ -1,0 +1,144 @@
+"""What the index knows of one blob, whatever its path is: the unit that is parsed, stored and put together.
+
+A record is made in a parse worker and kept in SQLite, so it has one plain form: JSON for the outline, text for the
+words and 16-bit arrays for the counts. No pickle: a store that was tampered with may be wrong, but can't run code.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import zlib
+from array import array
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+MAX_COUNT = 0xFFFF
+
+
+class Symbol(NamedTuple):
+    """A definition. Lines count from 1 and include both ends."""
+
+    kind: str
+    """``function``, ``method``, ``class``, ``interface``, ``type``, ``variable``, ``module``, …"""
+    name: str
+    """Qualified inside the file: ``Class.method``."""
+    start: int
+    end: int
+    signature: str
+    doc: str
+    """First line of the docstring or of the comment above."""
+
+    @property
+    def short(self) -> str:
+        return self.name.rpartition(".")[2]
+
+
+class Chunk(NamedTuple):
+    """A piece of text that is ranked as one: a function, or what is left of a class, a module or a text."""
+
+    kind: str
+    """``function``, ``class``, ``module`` or ``text``."""
+    symbol: int
+    """Index into ``Record.symbols``; -1 where nothing is defined."""
+    start: int
+    end: int
+
+
+class Import(NamedTuple):
+    """One import statement, as written: ``from ..a import b as c`` → ``('..a', (('b', 'c'),), 4)``."""
+
+    module: str
+    names: tuple[tuple[str, str], ...]
+    """(name there, name here); ``('*', '*')`` for all of them; empty when only the module is bound."""
+    line: int
+    alias: str = ""
+    """The name under which the module itself is bound, when it differs."""
+    exported: bool = False
+    """Names pass through to whoever imports this file (``export … from``)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """Everything about one blob.
+
+    ``counts`` holds three arrays of one length, little-endian 16 bit, one after the other: ``which``, ``where`` and
+    ``times``. ``words[which[j]]`` stands ``times[j]`` times in ``chunks[where[j]]``; they are ordered by chunk.
+    """
+
+    language: str
+    lines: int
+    symbols: tuple[Symbol, ...] = ()
+    chunks: tuple[Chunk, ...] = ()
+    imports: tuple[Import, ...] = ()
+    words: tuple[str, ...] = ()
+    counts: bytes = b""
+    note: str = ""
+    """Why the outline is missing or partial: ``binary``, ``minified``, ``timed out``, …"""
+
+    @property
+    def skipped(self) -> bool:
+        return not self.chunks
+
+    def pack(self) -> tuple[str, str, bytes, int]:
+        """(outline, words, counts, checksum): four columns."""
+        outline = json.dumps(
+            [self.language, self.lines, self.symbols, self.chunks, self.imports, self.note],
+            ensure_ascii=True,
+            separators=(",", ":"),
+        )
+        words = "\n".join(self.words)
+        return outline, words, self.counts, _checksum(outline, words, self.counts)
+
+    @classmethod
+    def unpack(cls, outline: str, words: str, counts: bytes, checksum: int) -> Record:
+        """Inverse of :meth:`pack`.
+
+        Raises:
+            ValueError: the columns were damaged.
+        """
+        if _checksum(outline, words, counts) != checksum or len(counts) % 6:
+            raise ValueError("damaged record")
+        language, lines, symbols, chunks, imports, note = json.loads(outline)
+        return cls(
+            language=language,
+            lines=lines,
+            symbols=tuple(map(Symbol._make, symbols)),
+            chunks=tuple(map(Chunk._make, chunks)),
+            imports=tuple(
+                Import(module, tuple((a, b) for a, b in names), line, alias, exported)
+                for module, names, line, alias, exported in imports
+            ),
+            words=tuple(words.split("\n")) if words else (),
+            counts=counts,
+            note=note,
+        )
+
+
+def _checksum(outline: str, words: str, counts: bytes) -> int:
+    start = zlib.crc32(outline.encode("utf-8", "surrogatepass"))
+    return zlib.crc32(counts, zlib.crc32(words.encode("utf-8", "surrogatepass"), start))
+
+
+def count_words(chunks: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], bytes]:
+    """Words of each chunk → ``words`` and ``counts`` of a :class:`Record`.
+
+    A file with more than 65,535 different words is data; what goes beyond is not counted.
+    """
+    ids: dict[str, int] = {}
+    which, where, times = array("H"), array("H"), array("H")
+    for chunk, found in enumerate(chunks[:MAX_COUNT]):
+        for word, count in Counter(found).items():
+            number = ids.setdefault(word, len(ids))
+            if number > MAX_COUNT:
+                del ids[word]
+                continue
+            which.append(number)
+            where.append(chunk)
+            times.append(min(count, MAX_COUNT))
+    if sys.byteorder == "big":
+        for counts in (which, where, times):
+            counts.byteswap()
+    return tuple(ids), b"".join(counts.tobytes() for counts in (which, where, times))

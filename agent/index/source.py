@@ -1,0 +1,155 @@
+"""Where files come from: a directory on disk, or a tree that git knows.
+
+Paths are ``/``-separated and relative; bytes that are not UTF-8 are kept as surrogates, so that every name that a file
+system allows survives the round trip.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from agent.index import rules
+
+
+class File(NamedTuple):
+    path: str
+    stamp: str
+    """Changes when the content does: the blob id of a git tree, size and times of a file on disk."""
+    size: int
+    blob: str | None
+    """Git blob id, where it is known without reading the file."""
+
+
+class Listing(NamedTuple):
+    """The files worth reading, in order of their paths, and how many were left out for which reason."""
+
+    files: tuple[File, ...]
+    skipped: Counter[str]
+
+
+class Source(Protocol):
+    """Files to index. Reading must be safe on hostile trees: no links followed, no devices opened."""
+
+    def listing(self) -> Listing: ...
+
+    def read(self, path: str) -> bytes:
+        """Content of a listed file.
+
+        Raises:
+            OSError: it is gone or can't be read.
+        """
+        ...
+
+
+class DirectorySource:
+    """A directory on disk, as it is now. Links are never followed; nested repositories are left out."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def listing(self) -> Listing:
+        files: list[File] = []
+        skipped: Counter[str] = Counter()
+        folders = [""]
+        while folders and len(files) < rules.MAX_FILES:
+            self._scan(folders.pop(), folders, files, skipped)
+        if folders:
+            skipped["beyond the largest number of files"] += len(folders)
+        files.sort()
+        return Listing(tuple(files), skipped)
+
+    def _scan(self, folder: str, folders: list[str], files: list[File], skipped: Counter[str]) -> None:
+        try:
+            with os.scandir(os.path.join(self.root, folder)) as entries:  # noqa: PTH118 - hot, and '' must work
+                found = list(entries)
+        except OSError:  # gone, forbidden, or a path longer than the system allows
+            skipped["unreadable"] += 1
+            return
+        if folder and any(entry.name == ".git" for entry in found):
+            skipped["submodule"] += 1
+            return
+        for entry in found:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.is_symlink():
+                skipped["link"] += 1
+            elif entry.is_dir(follow_symlinks=False):
+                reason = rules.FOLDERS.get(entry.name)
+                if reason:
+                    skipped[reason] += 1
+                else:
+                    folders.append(path)
+            elif entry.is_file(follow_symlinks=False):
+                _add(entry, path, files, skipped)
+            else:
+                skipped["special file"] += 1
+
+    def read(self, path: str) -> bytes:
+        descriptor = os.open(os.path.join(self.root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # noqa: PTH118
+        with open(descriptor, "rb") as file:  # noqa: PTH123 - from a descriptor
+            return file.read(rules.MAX_BYTES + 1)
+
+
+def _add(entry: os.DirEntry[str], path: str, files: list[File], skipped: Counter[str]) -> None:
+    try:
+        stat = entry.stat(follow_symlinks=False)
+    except OSError:
+        skipped["unreadable"] += 1
+        return
+    reason = rules.path_rule(path, stat.st_size)
+    if reason:
+        skipped[reason] += 1
+    else:
+        files.append(
+            File(path, f"{stat.st_size}-{stat.st_mtime_ns}-{stat.st_ctime_ns}-{stat.st_ino}", stat.st_size, None)
+        )
+
+
+class TreeEntry(Protocol):
+    """What a git tree says of one path."""
+
+    @property
+    def mode(self) -> str: ...
+    @property
+    def blob(self) -> str: ...
+    @property
+    def size(self) -> int: ...
+
+
+class Tree(Protocol):
+    """A base commit or a draft, as ``agent.tree`` has them."""
+
+    @property
+    def entries(self) -> Mapping[str, TreeEntry]: ...
+
+    def content(self, path: str, /) -> bytes: ...
+
+
+class TreeSource:
+    """A git tree, or a draft of one."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+
+    def listing(self) -> Listing:
+        files: list[File] = []
+        skipped: Counter[str] = Counter()
+        for path, entry in self.tree.entries.items():
+            reason = _MODES.get(entry.mode) or rules.path_rule(path, entry.size)
+            if not reason and len(files) >= rules.MAX_FILES:
+                reason = "beyond the largest number of files"
+            if reason:
+                skipped[reason] += 1
+            else:
+                files.append(File(path, entry.blob, entry.size, entry.blob))
+        files.sort()
+        return Listing(tuple(files), skipped)
+
+    def read(self, path: str) -> bytes:
+        return self.tree.content(path)
+
+
+_MODES = {"160000": "submodule", "120000": "link"}

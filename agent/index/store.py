@@ -1,0 +1,161 @@
+"""Records on disk: one SQLite file, keyed by blob, shared by every commit of every repository.
+
+It is a cache: whatever is wrong with it, the answer is the same, only later. Damage is thrown away and made anew once;
+what can't be written is read; what can't be read is done without. Each of these is one note for the log.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from types import TracebackType
+
+from agent.index.record import Record
+
+Row = tuple[str, str, str, bytes, int]
+"""(key, outline, words, counts, checksum)"""
+
+_APPLICATION = 0x67726674  # "grft": a file of somebody else is never thrown away
+_MAX_BYTES = 2_000_000_000
+_BATCH = 500
+
+
+class Store:
+    """Records by key. Several readers and one writer can share the file.
+
+    Args:
+        path: the file; made with its folder if missing. ``None`` keeps nothing.
+        version: of the records; a file of another version is made anew.
+        wait_s: how long to wait for another process's lock before doing without.
+    """
+
+    def __init__(self, path: Path | None, version: int, *, wait_s: float = 1.0) -> None:
+        self.notes: list[str] = []
+        self._version = version
+        self._wait_s = wait_s
+        self._path = path
+        self._writable = True
+        self._db: sqlite3.Connection | None = self._open(path) if path is not None else None
+
+    def get(self, keys: Sequence[str]) -> Iterator[tuple[str, Record]]:
+        """The records that are there and whole, in no order."""
+        for start in range(0, len(keys), _BATCH):
+            for key, outline, words, counts, checksum in self._select(keys[start : start + _BATCH]):
+                with contextlib.suppress(ValueError, TypeError, AttributeError):  # damaged: parsed again
+                    yield key, Record.unpack(outline, words, counts, checksum)
+
+    def put(self, rows: Iterable[Row]) -> None:
+        """Keep records; a failure to do so is noted and has no other effect."""
+        if self._db is None or not self._writable:
+            return
+        try:
+            with self._db:
+                self._db.executemany("INSERT OR REPLACE INTO records VALUES (?, ?, ?, ?, ?)", rows)
+        except sqlite3.Error as error:
+            self._writable = False
+            self.notes.append(f"The index was not saved: {error}")
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self.close()
+
+    def _select(self, keys: Sequence[str]) -> list[Row]:
+        if self._db is None:
+            return []
+        marks = ",".join("?" * len(keys))
+        try:
+            return self._db.execute(f"SELECT * FROM records WHERE key IN ({marks})", keys).fetchall()  # noqa: S608
+        except (sqlite3.Error, UnicodeError) as error:
+            self._recover(error)
+            return []
+
+    def _recover(self, error: Exception) -> None:
+        """Damage inside the file: make it anew. A lock: go on without."""
+        self.close()
+        if self._path is not None and _is_damage(error) and self._writable:
+            self.notes.append(f"The stored index was damaged and is made anew: {error}")
+            _remove(self._path)
+            with contextlib.suppress(sqlite3.Error, OSError):
+                self._db = self._connect(self._path)
+        else:
+            self.notes.append(f"The stored index can't be used now: {error}")
+
+    def _open(self, path: Path) -> sqlite3.Connection | None:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            return self._connect(path)
+        except (sqlite3.Error, UnicodeError, OSError) as error:
+            if path.is_file() and _is_damage(error):
+                self.notes.append(f"The stored index was damaged and is made anew: {error}")
+                with contextlib.suppress(sqlite3.Error, OSError):
+                    _remove(path)
+                    return self._connect(path)
+                return None
+            return self._read_only(path, error)
+
+    def _connect(self, path: Path) -> sqlite3.Connection:
+        db = sqlite3.connect(path, timeout=self._wait_s, check_same_thread=False)
+        try:
+            application = db.execute("PRAGMA application_id").fetchone()[0]
+            version = db.execute("PRAGMA user_version").fetchone()[0]
+            tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
+            if tables and application != _APPLICATION:
+                raise sqlite3.OperationalError("it is not an index of ours")
+            db.execute("PRAGMA journal_mode = WAL")
+            db.execute("PRAGMA synchronous = NORMAL")
+            pages, page_size = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
+            with db:
+                if version != self._version or pages * page_size > _MAX_BYTES:
+                    db.execute("DROP TABLE IF EXISTS records")
+                db.execute(
+                    "CREATE TABLE IF NOT EXISTS records (key TEXT PRIMARY KEY, outline TEXT NOT NULL,"
+                    " words TEXT NOT NULL, counts BLOB NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID"
+                )
+                if (application, version) != (_APPLICATION, self._version):
+                    db.execute(f"PRAGMA application_id = {_APPLICATION}")
+                    db.execute(f"PRAGMA user_version = {self._version}")
+        except BaseException:
+            db.close()
+            raise
+        return db
+
+    def _read_only(self, path: Path, error: Exception) -> sqlite3.Connection | None:
+        self._writable = False
+        # ``immutable`` is needed where not even the shared-memory file of the log can be made.
+        for options in ("mode=ro", "mode=ro&immutable=1"):
+            db = None
+            try:
+                db = sqlite3.connect(f"{path.absolute().as_uri()}?{options}", uri=True, timeout=self._wait_s)
+                version = db.execute("PRAGMA user_version").fetchone()[0]
+                db.execute("SELECT count(*) FROM records WHERE key = ''").fetchone()
+                if version == self._version:
+                    self.notes.append(f"The stored index is used read-only: {error}")
+                    return db
+            except sqlite3.Error:
+                pass
+            if db is not None:
+                db.close()
+        self.notes.append(f"No stored index, this one is kept in memory: {error}")
+        return None
+
+
+def _is_damage(error: Exception) -> bool:
+    """Damage, as opposed to a lock, a permission or a file of somebody else."""
+    if isinstance(error, UnicodeError):
+        return True
+    return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+
+
+def _remove(path: Path) -> None:
+    for suffix in ("", "-wal", "-shm"):
+        with contextlib.suppress(FileNotFoundError):
+            Path(f"{path}{suffix}").unlink()

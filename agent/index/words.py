@@ -1,0 +1,83 @@
+"""Code-aware words: what counts as one, how it splits, and what stands for it in the index.
+
+A file is indexed by its raw words (``getHTTPResponse``); a query is answered by stems (``http``, ``respons``) and by
+the compound as a whole. Splitting the vocabulary instead of the text makes it cheap: a repository has a hundred times
+more words than different words.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+import Stemmer  # type: ignore[import-not-found]
+
+WORD = re.compile(r"[^\W\d]\w*")
+_PART = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_A-Za-z]+")
+
+# English function words, and the words that every issue template contains. Words that are keywords of a language and
+# carry meaning in prose (``class``, ``import``, ``raise``) stay: their weight falls with their frequency anyway.
+STOP_WORDS = frozenset(
+    """
+    a about above after again all also although always am an and any are aren as at be because been before being
+    below between both but by can cannot could couldn did didn do does doesn doing don done down during each
+    either else etc even ever every few for from further get gets getting give given gives go goes going got had
+    has hasn have haven having he her here hers him his how however i if in instead into is isn it its itself
+    just know let like likely look looks made make makes many may maybe me might more most much must my need
+    needs never no nor not now of off often on once one only or other others otherwise our out over own perhaps
+    please possible quite rather really s same see seem seems she should shouldn since so some something still
+    such sure t than thank thanks that the their theirs them then there therefore these they thing things think
+    this those though through thus to too try trying under until up us use used using very via want wants was
+    wasn way we well were weren what when where whether which while who whole whom why will with within without
+    won would wouldn yes yet you your yours
+    """.split()  # noqa: SIM905 - as a list it would fill a screen
+)
+
+_MAX_WORD = 100  # longer runs of word characters are encoded data
+
+
+def words(text: str) -> list[str]:
+    """All raw words of ``text``, in order, overlong ones left out."""
+    return [word for word in WORD.findall(text) if len(word) <= _MAX_WORD]
+
+
+def parts(word: str) -> list[str]:
+    """``getHTTPResponse2`` → ``['get', 'http', 'response', '2']``."""
+    return [part.lower() for part in _PART.findall(word)]
+
+
+class Stems:
+    """Raw word → the keys under which it is found. Remembers what it has seen; one a process is enough.
+
+    The keys of a word are the stems of its parts (stop words and single characters left out) and, when it has
+    more than one part, the whole word in lower case without underscores at its ends.
+    """
+
+    def __init__(self) -> None:
+        self._stemmer = Stemmer.Stemmer("english")
+        self._stemmer.maxCacheSize = 0  # we remember by ourselves
+        self._part: dict[str, str] = {}
+        self._word: dict[str, tuple[str, ...]] = {}
+
+    def __call__(self, word: str) -> tuple[str, ...]:
+        keys = self._word.get(word)
+        if keys is None:
+            keys = self._word[word] = self._keys(word)
+        return keys
+
+    def of(self, text: Iterable[str]) -> list[str]:
+        """The keys of many words, in order, with repeats."""
+        return [key for word in text for key in self(word)]
+
+    def _keys(self, word: str) -> tuple[str, ...]:
+        split = parts(word)
+        stems = [self._stem(part) for part in split if len(part) > 1 and part not in STOP_WORDS]
+        if len(split) > 1:
+            stems.append(word.lower().strip("_"))
+        return tuple(dict.fromkeys(stems))
+
+    def _stem(self, part: str) -> str:
+        stem = self._part.get(part)
+        if stem is None:
+            stem = self._part[part] = self._stemmer.stemWord(part)
+        return stem
