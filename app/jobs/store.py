@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from agent.errors import OperatorError, RetryLater
 from agent.types import Usage
-from app.jobs.types import Artefacts, Command, Delivery, Ending, Job, JobState
+from app.jobs.types import Artefacts, Command, Delivery, Ending, Job, JobState, Queue
 
 _SCHEMA_VERSION = 1
 
@@ -41,6 +41,7 @@ _jobs = sa.Table(
     sa.Column("id", sa.String(40), nullable=False, unique=True),
     sa.Column("delivery_id", sa.String(100), sa.ForeignKey("deliveries.id"), nullable=False, unique=True),
     sa.Column("lane", sa.String(100), nullable=False),
+    sa.Column("queue", sa.String(10), nullable=False),
     sa.Column("repository_id", sa.BigInteger, nullable=False),
     sa.Column("command", sa.Text, nullable=False),
     sa.Column("state", sa.String(10), nullable=False),
@@ -77,7 +78,6 @@ class Lease:
     """The right to work on a job, until ``fence`` is no longer the row's."""
 
     job_id: str
-    owner: str
     fence: int
 
 
@@ -191,11 +191,15 @@ class JobStore:
 
     # ── handing over to the executor ─────────────────────────────────────────────────────────────────────────────
 
-    def ready(self, limit: int = 100) -> list[str]:
-        """Jobs to hand to the executor: first unfinished of their lane, not handed over yet.
+    def ready(self, queue: Queue, at_most: int) -> list[str]:
+        """Jobs to hand to the executor: the first unfinished of their lane, not handed over yet.
 
         The repository with the fewest jobs in work comes first, so that a thousand labels in one leave room for others.
+
+        Args:
+            at_most: jobs of this queue that may be handed over and unfinished at a time, over all repositories.
         """
+        handed_over = sa.and_(_unfinished, _jobs.c.queue == queue.value, _jobs.c.handed_over)
         earlier, busy = _jobs.alias("earlier"), _jobs.alias("busy")
         is_head = ~sa.exists().where(
             earlier.c.lane == _jobs.c.lane,
@@ -205,29 +209,30 @@ class JobStore:
         in_work = (
             sa.select(sa.func.count())
             .where(
-                busy.c.repository_id == _jobs.c.repository_id,
-                busy.c.state != JobState.DONE.value,
-                busy.c.handed_over,
+                busy.c.repository_id == _jobs.c.repository_id, busy.c.state != JobState.DONE.value, busy.c.handed_over
             )
             .scalar_subquery()
         )
         statement = (
             sa.select(_jobs.c.id)
-            .where(_jobs.c.state == JobState.QUEUED.value, ~_jobs.c.handed_over, is_head)
+            .where(_jobs.c.state == JobState.QUEUED.value, _jobs.c.queue == queue.value, ~_jobs.c.handed_over, is_head)
             .order_by(in_work, _jobs.c.sequence)
-            .limit(limit)
         )
         with self._read() as db:
-            return list(db.execute(statement).scalars())
+            room = at_most - (db.scalar(sa.select(sa.func.count()).where(handed_over)) or 0)
+            return list(db.execute(statement.limit(room)).scalars()) if room > 0 else []
 
     def mark_handed_over(self, job_id: str) -> None:
         """After the executor has it: said twice is harmless, because the executor knows a job by its id."""
         self._update(sa.update(_jobs).where(_jobs.c.id == job_id).values(handed_over=True))
 
-    def unfinished(self) -> list[str]:
-        """Jobs that the executor was given and that are not done."""
+    def handed_over(self, *, untouched: bool = False) -> list[tuple[str, Queue]]:
+        """Unfinished jobs that the executor was given; ``untouched``: only those that no worker ever took up."""
+        statement = sa.select(_jobs.c.id, _jobs.c.queue).where(_unfinished, _jobs.c.handed_over)
+        if untouched:
+            statement = statement.where(_jobs.c.state == JobState.QUEUED.value)
         with self._read() as db:
-            return list(db.execute(sa.select(_jobs.c.id).where(_unfinished, _jobs.c.handed_over)).scalars())
+            return [(row.id, Queue(row.queue)) for row in db.execute(statement)]
 
     # ── leases ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -249,54 +254,61 @@ class JobStore:
         )
         with self._write() as db:
             fence = db.scalar(statement)
-        return None if fence is None else Lease(job_id, owner, fence)
+        return None if fence is None else Lease(job_id, fence)
 
-    def take_over(self, owner: str, seconds: float) -> list[str]:
-        """Win the jobs whose worker let its lease run out, each for one caller only; the winner restarts them."""
+    def renew(self, leases: Collection[Lease], seconds: float) -> None:
+        """Prolong those of ``leases`` that still hold."""
+        self._update(sa.update(_jobs).where(_held(leases)).values(lease_until=self._now + seconds))
+
+    def release(self, lease: Lease) -> None:
+        """Let another worker claim the job at once; nothing happens when the lease is lost or the job done."""
+        self._update(sa.update(_jobs).where(_held([lease])).values(owner=None))
+
+    def standing(self, leases: Collection[Lease]) -> Mapping[Lease, str | None]:
+        """Those of ``leases`` that still hold, each with the login of the person who stopped the job, if any."""
+        with self._read() as db:
+            rows = db.execute(sa.select(_jobs.c.id, _jobs.c.fence, _jobs.c.cancelled_by).where(_held(leases))).all()
+        return {Lease(row.id, row.fence): row.cancelled_by for row in rows}
+
+    def take_over(self, owner: str, seconds: float) -> list[tuple[str, Queue]]:
+        """Win the jobs whose worker let its lease run out, each for one caller only.
+
+        The old worker is fenced off. The winner must have the executor start the job again; should it die before
+        that, the job can be won again after ``seconds``.
+
+        Args:
+            owner: the caller; its own jobs are left alone.
+        """
         statement = (
             sa.update(_jobs)
-            .where(_jobs.c.state == JobState.RUNNING.value, _jobs.c.owner != owner, _jobs.c.lease_until < self._now)
-            .values(owner=owner, fence=_jobs.c.fence + 1, lease_until=self._now + seconds)
-            .returning(_jobs.c.id)
+            .where(
+                _jobs.c.state == JobState.RUNNING.value,
+                sa.or_(_jobs.c.owner.is_(None), _jobs.c.owner != owner),
+                _jobs.c.lease_until < self._now,
+            )
+            .values(owner=None, fence=_jobs.c.fence + 1, lease_until=self._now + seconds)
+            .returning(_jobs.c.id, _jobs.c.queue)
         )
         with self._write() as db:
-            return list(db.execute(statement).scalars())
-
-    def renew(self, owner: str, seconds: float) -> None:
-        """Prolong all leases of ``owner``."""
-        self._update(
-            sa.update(_jobs)
-            .where(_jobs.c.state == JobState.RUNNING.value, _jobs.c.owner == owner)
-            .values(lease_until=self._now + seconds)
-        )
-
-    def check(self, lease: Lease) -> str | None:
-        """Raises ``LeaseLost``; returns the login of the person who stopped the job, if anybody did."""
-        with self._read() as db:
-            row = db.execute(
-                sa.select(_jobs.c.fence, _jobs.c.state, _jobs.c.cancelled_by).where(_jobs.c.id == lease.job_id)
-            ).one_or_none()
-        if row is None or row.fence != lease.fence or row.state != JobState.RUNNING.value:
-            raise LeaseLost(lease.job_id)
-        return None if row.cancelled_by is None else str(row.cancelled_by)
+            return [(row.id, Queue(row.queue)) for row in db.execute(statement)]
 
     # ── progress and end ─────────────────────────────────────────────────────────────────────────────────────────
 
-    def save(
-        self,
-        lease: Lease,
-        *,
-        stage: str | None = None,
-        artefacts: Artefacts | None = None,
-        usage: Usage | None = None,
-        progressed: bool = False,
-    ) -> None:
-        """Write what is given. ``progressed`` clears the count of attempts. Raises ``LeaseLost``."""
+    def enter(self, lease: Lease, stage: str) -> int:
+        """Note that ``stage`` begins, or begins again; returns how often the job was taken up in it so far."""
+        attempts = sa.case((_jobs.c.stage == stage, _jobs.c.attempts), else_=1)
+        statement = sa.update(_jobs).where(_held([lease])).values(stage=stage, attempts=attempts)
+        with self._write() as db:
+            count = db.scalar(statement.returning(_jobs.c.attempts))
+        if count is None:
+            raise LeaseLost(lease.job_id)
+        return int(count)
+
+    def save(self, lease: Lease, *, artefacts: Artefacts | None = None, usage: Usage | None = None) -> None:
+        """Write what is given. Raises ``LeaseLost``."""
         values = {
-            "stage": stage,
             "artefacts": artefacts and artefacts.model_dump_json(exclude_none=True),
             "usage": usage and usage.model_dump_json(),
-            "attempts": 0 if progressed else None,
         }
         self._guarded(lease, {name: value for name, value in values.items() if value is not None})
 
@@ -380,6 +392,12 @@ def sqlite_url(path: Path) -> str:
     return f"sqlite:///{path}"
 
 
+def _held(leases: Collection[Lease]) -> sa.ColumnElement[bool]:
+    """The rows of these leases, as far as nobody has taken them over and they are not done."""
+    pairs = [(lease.job_id, lease.fence) for lease in leases]
+    return sa.and_(_jobs.c.state == JobState.RUNNING.value, sa.tuple_(_jobs.c.id, _jobs.c.fence).in_(pairs))
+
+
 def _too_many(repository: str) -> TooManyWaiting:
     return TooManyWaiting(
         f"Too many jobs of {repository} are waiting",
@@ -398,6 +416,7 @@ def _job_row(arrival: Arrival, now: float) -> dict[str, Any]:
         "id": arrival.job_id,
         "delivery_id": arrival.delivery.id,
         "lane": command.lane,
+        "queue": command.queue.value,
         "repository_id": command.repository_id,
         "command": command.model_dump_json(),
         "state": JobState.QUEUED.value,

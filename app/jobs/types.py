@@ -25,6 +25,14 @@ class Word(StrEnum):
     HELP = "help"
 
 
+class Queue(StrEnum):
+    """Where a job waits for a worker."""
+
+    WORK = "work"
+    CONTROL = "control"
+    """Short jobs that must not wait for long ones."""
+
+
 class Command(Value):
     """One person's wish on one issue or pull request, taken from a signed delivery. All text in it is untrusted."""
 
@@ -54,6 +62,10 @@ class Command(Value):
         """Jobs of one lane run one after the other. ``stop`` has its own, or it would wait for what it stops."""
         lane = f"{self.repository_id}/{self.number}"
         return f"{lane}/stop" if self.word is Word.STOP else lane
+
+    @property
+    def queue(self) -> Queue:
+        return Queue.CONTROL if self.word is Word.STOP else Queue.WORK
 
 
 class Delivery(Value):
@@ -107,7 +119,7 @@ class Job(Value):
     artefacts: Artefacts
     usage: Usage
     attempts: int
-    """Times that a worker took it up since the last finished step."""
+    """Times that a worker took it up in its present stage."""
     fence: int
     """Counts every take-up; a worker that holds an older number has lost the job."""
     cancelled_by: str | None

@@ -1,0 +1,336 @@
+"""Runs jobs durably: DBOS executes, our table says what there is to execute.
+
+DBOS knows a job by its id and keeps the verdict of each finished step. Jobs reach it from the table (an outbox, swept
+regularly), one per issue at a time. A worker holds a job by a lease that it renews; when the lease runs out, another
+worker fences the old one off and has DBOS start the job again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import logging
+import os
+import socket
+import time
+import uuid
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import IO, Any
+
+import sqlalchemy as sa
+from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID
+from sqlalchemy.exc import DBAPIError
+
+from agent.errors import BugError, OperatorError
+from agent.types import Outcome
+from app.jobs.store import JobStore, LeaseLost
+from app.jobs.types import Ending, JobState, Queue
+from app.jobs.workflow import Patience, Steps, Verdict, Work, perform
+
+_log = logging.getLogger(__name__)
+
+# Fixed: a job that was begun by one release is finished by the next. Change it only together with the stages' order.
+_WORKFLOW_VERSION = "1"
+_CONTROL_CONCURRENCY = 8
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How often things are looked at, in seconds.
+
+    Args:
+        lease: how long a silent worker keeps its jobs.
+        monitor: how often a running job looks whether it was stopped.
+        sweep: how often jobs are looked for that no nudge announced.
+        poll: how often DBOS looks into its queue.
+    """
+
+    lease: float = 30.0
+    monitor: float = 0.5
+    sweep: float = 2.0
+    poll: float = 0.1
+
+
+class Executor:
+    """One per process.
+
+    Args:
+        store: the jobs table.
+        steps: what jobs do.
+        database_url: DBOS's own database; a SQLite file of its own, or the Postgres that the store uses.
+        identity: who we are among several workers on the same database; see ``claim_identity``.
+        concurrency: long jobs at a time in this process.
+    """
+
+    def __init__(
+        self,
+        store: JobStore,
+        steps: Steps,
+        *,
+        database_url: str,
+        identity: str,
+        concurrency: int = 2,
+        pace: Pace | None = None,
+        patience: Patience | None = None,
+    ) -> None:
+        self._store = store
+        self._steps = steps
+        self._database_url = database_url
+        self._identity = identity
+        self._limits = {Queue.WORK: concurrency, Queue.CONTROL: _CONTROL_CONCURRENCY}
+        self._pace = pace or Pace()
+        self._patience = patience or Patience()
+        self._active: dict[Work, asyncio.Task[Any]] = {}
+        self._stopping = False
+        self._last_good = float("-inf")
+        self._nudged = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._tasks: list[asyncio.Task[None]] = []
+        self._workflow: Callable[[str], Awaitable[None]] | None = None
+
+    # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def start(self) -> None:
+        """Launch DBOS on the running loop, take up what an earlier life left, and begin."""
+        self._loop = asyncio.get_running_loop()
+        _open_dbos(self._database_url, self._identity)
+        self._workflow = DBOS.workflow(name="job", max_recovery_attempts=None)(self._run)
+        DBOS.launch()
+        for queue, limit in self._limits.items():
+            await DBOS.register_queue_async(
+                queue.value,
+                worker_concurrency=limit,
+                polling_interval_sec=self._pace.poll,
+                on_conflict="always_update",
+            )
+        for job_id, queue in await asyncio.to_thread(self._store.handed_over):
+            await self._enqueue(job_id, queue)  # harmless where DBOS knows the job; needed where its file was lost
+        self._tasks = [
+            asyncio.create_task(self._repeat(self._monitor, self._pace.monitor)),
+            asyncio.create_task(self._repeat(self._hand_over, self._pace.sweep, self._nudged)),
+            asyncio.create_task(self._repeat(self._rescue, self._pace.lease / 3)),
+        ]
+
+    async def stop(self, *, drain_s: float = 10.0) -> None:
+        """Give running jobs ``drain_s`` seconds to end, then halt them; they go on at the next start."""
+        self._stopping = True
+        running = list(self._active.values())
+        if running:
+            await asyncio.wait(running, timeout=drain_s)
+        for work in list(self._active):
+            work.halt()
+        if left := [task for task in running if not task.done()]:
+            await asyncio.wait(left, timeout=5.0)
+        await _cancel([*self._tasks, *(task for task in running if not task.done())])
+        # Not in the loop's own pool: DBOS has put its own there, and is about to close it.
+        with ThreadPoolExecutor(1, thread_name_prefix="dbos-destroy") as pool:
+            await asyncio.get_running_loop().run_in_executor(pool, partial(DBOS.destroy, destroy_registry=True))
+
+    def nudge(self) -> None:
+        """There may be something to do. Safe to call from any thread."""
+        if self._loop is not None:
+            with suppress(RuntimeError):  # the loop is closed: we are going down
+                self._loop.call_soon_threadsafe(self._nudged.set)
+
+    @property
+    def healthy(self) -> bool:
+        """Whether jobs are moved."""
+        return not self._stopping and time.monotonic() - self._last_good < self._pace.lease
+
+    # ── one job ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _run(self, job_id: str) -> None:
+        """The workflow. What it raises decides about DBOS's record: cancellation leaves the job to be started again."""
+        work = await self._take_up(job_id)
+        if work is None:
+            return
+        task = asyncio.current_task()
+        assert task is not None
+        self._active[work] = task
+        try:
+            await perform(work, self._steps, self._record, self._patience)
+        except LeaseLost:
+            _log.warning("job %s was taken over by another worker", job_id)
+            raise asyncio.CancelledError from None
+        except Exception:
+            _log.exception("job %s: the workflow itself failed", job_id)
+            await self._give_up(work)
+        finally:
+            del self._active[work]
+            await asyncio.shield(asyncio.to_thread(self._store.release, work.lease))
+            self.nudge()
+
+    async def _take_up(self, job_id: str) -> Work | None:
+        """Claim the job, waiting for a lease of somebody else to end; ``None`` when it is done."""
+        while not self._stopping:
+            lease = await asyncio.to_thread(self._store.claim, job_id, self._identity, self._pace.lease)
+            job = await asyncio.to_thread(self._store.get, job_id)
+            if job is None or job.state is JobState.DONE:
+                return None
+            if lease is not None:
+                return Work(self._store, job, lease)
+            await asyncio.sleep(self._pace.lease / 4)
+        raise asyncio.CancelledError
+
+    async def _record(self, name: str, attempt: Callable[[], Awaitable[Verdict]]) -> Verdict:
+        async def step() -> dict[str, Any]:
+            try:
+                return (await attempt()).model_dump(mode="json")
+            except LeaseLost:
+                # DBOS would keep an error as the step's result. It keeps nothing of a cancellation.
+                raise asyncio.CancelledError from None
+
+        return Verdict.model_validate(await DBOS.run_step_async({"name": name}, step))
+
+    async def _give_up(self, work: Work) -> None:
+        ending = Ending(
+            outcome=Outcome.FAILED,
+            reason="Graftsmith's own job machinery failed. This is a bug of ours, not of your code.",
+            next_step="Whoever runs Graftsmith finds the details in its log. Comment `/agent fix` to start again.",
+        )
+        try:
+            await asyncio.to_thread(self._store.finish, work.lease, ending)
+        except (LeaseLost, DBAPIError):
+            raise asyncio.CancelledError from None  # stays to be started again
+
+    # ── moving jobs ──────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _repeat(
+        self, action: Callable[[], Awaitable[None]], seconds: float, wake: asyncio.Event | None = None
+    ) -> None:
+        """Do ``action`` every so often and whenever ``wake`` is set, for ever: jobs stand still without it."""
+        wake = wake or asyncio.Event()
+        while True:
+            try:
+                await action()
+                self._last_good = time.monotonic()
+            except Exception:
+                _log.exception("jobs are not moved")
+            with suppress(TimeoutError):
+                await asyncio.wait_for(wake.wait(), seconds)
+            wake.clear()
+
+    async def _hand_over(self) -> None:
+        for queue, limit in self._limits.items():
+            # A few more than run at once keep workers busy; more would give up the say about who is next.
+            for job_id in await asyncio.to_thread(self._store.ready, queue, 4 * limit):
+                await self._enqueue(job_id, queue)
+                await asyncio.to_thread(self._store.mark_handed_over, job_id)
+
+    async def _enqueue(self, job_id: str, queue: Queue) -> None:
+        assert self._workflow is not None
+        with SetWorkflowID(job_id):
+            await DBOS.enqueue_workflow_async(queue.value, self._workflow, job_id)  # type: ignore[arg-type]
+
+    async def _monitor(self) -> None:
+        """Keep our leases, and halt what was stopped or lost."""
+        works = {work.lease: work for work in self._active}
+        if not works:
+            return
+        await asyncio.to_thread(self._store.renew, list(works), self._pace.lease)
+        standing = await asyncio.to_thread(self._store.standing, list(works))
+        for lease, work in works.items():
+            if lease not in standing or standing[lease] is not None:
+                work.halt()
+
+    async def _rescue(self) -> None:
+        """Start again what a dead worker left behind."""
+        orphans = await asyncio.to_thread(self._store.take_over, self._identity, self._pace.lease)
+        for job_id, queue in [*orphans, *await self._never_claimed()]:
+            _log.warning("job %s: its worker is gone, starting it again", job_id)
+            await DBOS.resume_workflow_async(job_id, queue_name=queue.value)
+
+    async def _never_claimed(self) -> list[tuple[str, Queue]]:
+        """Jobs that some worker took from the queue and died before it claimed them."""
+        untouched = dict(await asyncio.to_thread(lambda: self._store.handed_over(untouched=True)))
+        if not untouched:
+            return []
+        taken = await DBOS.list_workflows_async(
+            workflow_ids=list(untouched), status="PENDING", load_input=False, load_output=False
+        )
+        oldest = (time.time() - self._pace.lease) * 1000
+        return [
+            (status.workflow_id, untouched[status.workflow_id])
+            for status in taken
+            if status.executor_id != self._identity and (status.dequeued_at or 0) < oldest
+        ]
+
+
+async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:
+    for task in tasks:
+        task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def _open_dbos(url: str, identity: str) -> None:
+    config: DBOSConfig = {
+        "name": "graftsmith",
+        "system_database_url": url,
+        "application_version": _WORKFLOW_VERSION,
+        "executor_id": identity,
+        "serializer": DBOSPortableJSONSerializer(),
+        "log_level": "WARNING",
+        "run_migrations": True,
+        "notification_listener_polling_interval_sec": 1.0,
+    }
+    if url.startswith("sqlite"):
+        config["system_database_engine"] = _dbos_engine(url)
+    DBOS(config=config)
+
+
+def _dbos_engine(url: str) -> sa.Engine:
+    """WAL, which DBOS does not set by itself. What a power cut takes from it, the jobs table brings back."""
+    engine = sa.create_engine(url)
+
+    @sa.event.listens_for(engine, "connect")
+    def set_up(connection: Any, _record: Any) -> None:
+        connection.isolation_level = "IMMEDIATE"
+        for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+            connection.execute(f"PRAGMA {pragma}")
+
+    return engine
+
+
+def claim_identity(folder: Path) -> tuple[str, IO[bytes]]:
+    """A name for this process, stable over restarts and unlike that of any other live process.
+
+    The first free number under ``folder`` is ours as long as the returned file stays open; the system frees it when
+    the process dies, however it dies.
+
+    Raises:
+        OperatorError: the folder can't be used.
+    """
+    try:
+        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        host = _machine(folder / "machine")
+        for number in range(1000):
+            file = (folder / f"{number}.lock").open("wb")
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                file.close()
+                continue
+            return f"{host}-{number}", file
+    except OSError as error:
+        raise OperatorError(
+            f"The state folder {folder} can't be used",
+            why=error.strerror or str(error),
+            todo="Check its owner and disk",
+        ) from error
+    raise BugError("A thousand workers on one state folder")
+
+
+def _machine(path: Path) -> str:
+    """Made once: host names change, and copies of a machine share theirs."""
+    if not path.exists():
+        draft = path.with_suffix(f".{os.getpid()}")
+        draft.write_text(f"{socket.gethostname()[:40]}-{uuid.uuid4().hex[:8]}")
+        with suppress(FileExistsError):
+            os.link(draft, path)
+        draft.unlink()
+    return path.read_text()
