@@ -6,14 +6,16 @@ import random
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 import httpx
 import openai
 from tenacity import RetryCallState, Retrying, retry_if_exception
 
 from agent.budget import Meter
-from agent.errors import GraftsmithError, RetryLater
+from agent.errors import GraftsmithError, OperatorError, RetryLater
 from agent.events import Events
 from agent.model import faults, pump, wire
 from agent.model.errors import MalformedReply, Recovery, StreamBroken, TimedOut, Unreachable, Unsupported, rule_for
@@ -42,59 +44,63 @@ class CallLimits:
 
 
 class Link:
-    """One endpoint and what we have learnt about it."""
+    """One endpoint and what we have learnt about it.
+
+    Raises:
+        OperatorError: the address or the key can't be used at all.
+    """
 
     def __init__(self, endpoint: ModelEndpoint, limits: CallLimits, count: Counter) -> None:
+        _check_endpoint(endpoint)
         self.endpoint = endpoint
         self._limits = limits
         self._count = count
         self._dialect = wire.Dialect()
+        timeout = httpx.Timeout(limits.read_s, connect=limits.connect_s)
         # Redirects are not followed: the key would go wherever the answer points.
-        self._http = httpx.Client(
-            timeout=httpx.Timeout(limits.read_s, connect=limits.connect_s), follow_redirects=False
-        )
+        self._http = httpx.Client(timeout=timeout, follow_redirects=False)
         self._openai = openai.OpenAI(
             api_key=endpoint.api_key or "none",
             base_url=endpoint.base_url,
             max_retries=0,
             # The openai client takes either httpx; with ours, the errors of a broken stream are ours to name.
             http_client=cast(Any, self._http),
-            timeout=cast(Any, httpx.Timeout(limits.read_s, connect=limits.connect_s)),
+            timeout=cast(Any, timeout),
         )
 
-    def ask(
-        self, request: wire.Request, retries: int, on_text: OnText, cancelled: Callable[[], bool], deadline: float
-    ) -> Reply:
+    def ask(self, request: wire.Request, call: OpenCall, on_text: OnText, watch: pump.Watch) -> Reply:
         """One try. A parameter that is refused is dropped, remembered, and the request sent again."""
         while True:
             body = wire.parameters(request, self._dialect, self.endpoint.model)
             try:
-                return self._once(request, body, retries, on_text, cancelled, deadline)
+                return self._once(request, body, len(call.attempts), on_text, watch)
             except Unsupported as refusal:
+                call.attempts.append(str(refusal))
                 simpler = self._dialect.without(refusal.parameter)
                 if simpler == self._dialect:
                     raise
                 self._dialect = simpler
+            except GraftsmithError as error:
+                call.attempts.append(str(error))
+                raise
 
     def _once(
-        self,
-        request: wire.Request,
-        body: dict[str, Any],
-        retries: int,
-        on_text: OnText,
-        cancelled: Callable[[], bool],
-        deadline: float,
+        self, request: wire.Request, body: dict[str, Any], retries: int, on_text: OnText, watch: pump.Watch
     ) -> Reply:
         assembly = wire.Assembly()
-        for payload in pump.pumped(lambda: self._exchange(body, retries), cancelled, deadline):
-            if isinstance(payload, str):
-                assembly.done()
-                break
-            if payload.get("error"):
-                raise faults.from_payload(payload["error"], sent=_sent(body), secrets=self._secrets)
-            shown = assembly.feed(payload)
-            if shown:
-                on_text(shown)
+        try:
+            for payload in pump.pumped(lambda: self._exchange(body, retries), watch):
+                if isinstance(payload, str):
+                    assembly.done()
+                    break
+                if payload.get("error"):
+                    raise faults.from_payload(payload["error"], sent=_sent(body), secrets=self._secrets)
+                shown = assembly.feed(payload)
+                if shown:
+                    on_text(shown)
+        except StreamBroken:
+            if not assembly.finished:
+                raise
         return assembly.reply(request, body, self.endpoint.model, self._count)
 
     def _exchange(self, body: dict[str, Any], retries: int) -> Generator[Mapping[str, Any] | str]:
@@ -137,6 +143,20 @@ class Link:
         self._http.close()
 
 
+def _check_endpoint(endpoint: ModelEndpoint) -> None:
+    address = urlsplit(endpoint.base_url)
+    if address.scheme not in ("http", "https") or not address.hostname:
+        raise OperatorError(
+            f"the model endpoint {endpoint.base_url!r} is no web address",
+            todo="Set OPENAI_BASE_URL to something like https://api.openai.com/v1",
+        )
+    # The HTTP library would put the key into the message of its own error.
+    if not endpoint.api_key.isascii() or not endpoint.api_key.isprintable():
+        raise OperatorError(
+            "the model key can't be sent", why="it holds signs other than plain ASCII", todo="Check OPENAI_API_KEY"
+        )
+
+
 def _sent(body: Mapping[str, Any]) -> set[str]:
     return {name for name in ("tools", "response_format", "stream_options", "stream", "max_tokens") if name in body}
 
@@ -164,11 +184,12 @@ class ModelClient:
         limits: CallLimits = CallLimits(),  # frozen
         count: Counter = estimate_tokens,
     ) -> None:
-        self._links = [Link(e, limits, count) for e in (endpoint, fallback) if e is not None]
+        # History is append-only: the same texts are counted again for every call.
+        self._count = lru_cache(4096)(count)
+        self._links = [Link(e, limits, self._count) for e in (endpoint, fallback) if e is not None]
         self._meter = meter
         self._cancelled = cancelled
         self._limits = limits
-        self._count = count
         self._log = CallLog(events)
 
     def __enter__(self) -> ModelClient:
@@ -192,12 +213,12 @@ class ModelClient:
     ) -> Reply:
         """See ``Model.complete``. ``on_text`` gets ``RESTARTED`` when a call is repeated after text was shown."""
         request = wire.Request(tuple(messages), tuple(tools), schema, max_output_tokens)
+        model = self._links[0].endpoint.model
         if self._meter:
-            body = wire.parameters(request, wire.Dialect(), self._links[0].endpoint.model)
-            self._meter.check(wire.input_tokens(body, self._count))
-        call = self._log.begin(request, self._links[0].endpoint.model)
+            self._meter.check(wire.input_tokens(wire.parameters(request, wire.Dialect(), model), self._count))
+        call = self._log.begin(request, model)
         try:
-            reply = self._answered(request, _Shown(on_text), call)
+            reply = self._answered(request, call, _Shown(on_text))
         except GraftsmithError as error:
             call.failed(error)
             raise
@@ -206,35 +227,38 @@ class ModelClient:
         call.answered(reply)
         return reply
 
-    def _answered(self, request: wire.Request, shown: _Shown, call: OpenCall) -> Reply:
-        deadline = time.monotonic() + self._limits.total_s
+    def _answered(self, request: wire.Request, call: OpenCall, shown: _Shown) -> Reply:
+        watch = pump.Watch(self._cancelled, time.monotonic() + self._seconds())
         while True:
             try:
-                return self._retried(request, shown, call, deadline)
+                return self._retried(request, call, shown, watch)
             except GraftsmithError as error:
+                if isinstance(error, TimedOut) and self._meter:
+                    self._meter.check()
                 rule = rule_for(error)
                 if Recovery.FALL_BACK not in (rule.first, rule.after) or len(self._links) < 2:
                     raise
                 self._links.pop(0).close()
                 call.model = self._links[0].endpoint.model
 
-    def _retried(self, request: wire.Request, shown: _Shown, call: OpenCall, deadline: float) -> Reply:
-        def stop(state: RetryCallState) -> bool:
-            error = _error(state)
-            call.attempts.append(str(error))
-            late = time.monotonic() + state.upcoming_sleep >= deadline
-            return late or state.attempt_number >= rule_for(error).tries
+    def _seconds(self) -> float:
+        left = self._meter.seconds_left if self._meter else None
+        return self._limits.total_s if left is None else min(left, self._limits.total_s)
 
+    def _retried(self, request: wire.Request, call: OpenCall, shown: _Shown, watch: pump.Watch) -> Reply:
         def attempt() -> Reply:
             shown.begin()
-            retries = len(call.attempts)
-            return self._links[0].ask(request, retries, shown, self._cancelled, deadline)
+            return self._links[0].ask(request, call, shown, watch)
+
+        def stop(state: RetryCallState) -> bool:
+            late = time.monotonic() + state.upcoming_sleep >= watch.deadline
+            return late or state.attempt_number >= rule_for(_error(state)).tries
 
         return Retrying(
             retry=retry_if_exception(lambda error: rule_for(error).first is Recovery.RETRY),
             wait=self._pause,
             stop=stop,
-            sleep=lambda seconds: pump.sleep(seconds, self._cancelled, deadline),
+            sleep=watch.sleep,
             reraise=True,
         )(attempt)
 

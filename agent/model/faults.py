@@ -80,6 +80,11 @@ _BEFORE = (
         words=("content_filter", "content filter", "content_policy", "content management policy"),
     ),
     _Case(
+        errors.MalformedReply,
+        "the endpoint could not read the model's own tool call",
+        words=("tool_use_failed", "failed to parse tool call", "failed to call a function"),
+    ),
+    _Case(
         errors.QuotaExhausted,
         "the model account has no credit left",
         "Top up the provider account",

@@ -7,6 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import TypeVar
 
 from agent.model.errors import CallCancelled, TimedOut
@@ -21,27 +22,33 @@ def never() -> bool:
     return False
 
 
-def check(cancelled: Callable[[], bool], deadline: float) -> None:
-    """
-    Raises:
-        CallCancelled: the flag is up.
-        TimedOut: ``deadline`` (of ``time.monotonic``) has passed.
-    """
-    if cancelled():
-        raise CallCancelled("the run was stopped", why="somebody asked for it")
-    if time.monotonic() > deadline:
-        raise TimedOut("the model call took too long", todo="Try again later or raise the limit")
+@dataclass(frozen=True)
+class Watch:
+    """A flag that a person may raise, and a deadline (of ``time.monotonic``)."""
+
+    cancelled: Callable[[], bool]
+    deadline: float
+
+    def check(self) -> None:
+        """
+        Raises:
+            CallCancelled: the flag is up.
+            TimedOut: the deadline has passed.
+        """
+        if self.cancelled():
+            raise CallCancelled("the run was stopped", why="somebody asked for it")
+        if time.monotonic() > self.deadline:
+            raise TimedOut("the model call took too long", todo="Try again later or raise the limit")
+
+    def sleep(self, seconds: float) -> None:
+        """Wait, looking at flag and deadline meanwhile; raises as ``check`` does."""
+        end = time.monotonic() + seconds
+        while (left := end - time.monotonic()) > 0:
+            self.check()
+            time.sleep(min(left, _POLL_S))
 
 
-def sleep(seconds: float, cancelled: Callable[[], bool], deadline: float) -> None:
-    """Wait, but not past the flag or the deadline; raises as ``check`` does."""
-    end = time.monotonic() + seconds
-    while (left := end - time.monotonic()) > 0:
-        check(cancelled, deadline)
-        time.sleep(min(left, _POLL_S))
-
-
-def pumped(source: Callable[[], Generator[T]], cancelled: Callable[[], bool], deadline: float) -> Generator[T]:
+def pumped(source: Callable[[], Generator[T]], watch: Watch) -> Generator[T]:
     """What ``source()`` yields, read by a thread of its own.
 
     A blocked read can't be interrupted. When the flag goes up or the deadline passes, the caller goes on at once and
@@ -72,7 +79,7 @@ def pumped(source: Callable[[], Generator[T]], cancelled: Callable[[], bool], de
     threading.Thread(target=read, name="model-call", daemon=True).start()
     try:
         while True:
-            check(cancelled, deadline)
+            watch.check()
             try:
                 more, value = pieces.get(timeout=_POLL_S)
             except queue.Empty:

@@ -8,7 +8,8 @@ not with its square::
      "reply": Reply or null, "error": {"class", "what", "why", "todo"} or null, "seconds": float,
      "attempts": [str, ...]}
 
-``kept`` messages of the call before stay in front of ``messages``; ``attempts`` are the failures before the end.
+``kept`` messages of the call before stay in front of ``messages``; ``attempts`` are the failed tries and dropped
+parameters on the way, in order.
 """
 
 from __future__ import annotations

@@ -15,28 +15,31 @@ _CL100K_PATTERN = (
     r"""\s+(?!\S)|\s"""
 )
 
-# How byte-pair tokenizers cut text before merging: a word with the blank before it, up to three digits, a run of
-# signs, a run of white space.
-_PIECE = re.compile(r" ?([^\W\d_]+)|(\d{1,3})|( ?[^\w\s]+|_+)|(\s+)")
+# How byte-pair tokenizers cut text before merging: a word with one sign or blank before it, up to three digits, a run
+# of signs with the line end after it, a run of white space.
+_PIECE = re.compile(r"(?:[^\r\n\w]|_)?([^\W\d_]+)|(\d{1,3})|( ?(?:[^\w\s]|_)+[\r\n]*)|\s+")
+_HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
 
 
 def estimate_tokens(text: str) -> int:
-    """Tokens of ``text``, estimated. Code, prose and logs come out within a fifth of the real count."""
+    """Tokens of ``text``, estimated: code, prose, JSON and logs come out within a quarter of the real count."""
     total = 0.0
-    for word, digits, signs, blank in _PIECE.findall(text):
-        if word:
-            total += _word(word)
-        elif digits:
-            total += 1
-        elif signs:
-            total += max(1.0, len(signs) / 2.2)
-        else:
-            total += 1 if blank else 0
-    return round(total + 0.49)
+    for match in _PIECE.finditer(text):
+        kind = match.lastindex
+        total += _word(match[1]) if kind == 1 else _signs(match[3]) if kind == 3 else 1.0
+    return round(total * 1.03)
 
 
 def _word(word: str) -> float:
-    return max(1.0, len(word) / 6) if word.isascii() else max(1.0, len(word.encode()) / 3.2)
+    if word.isascii():
+        return sum(max(1.0, len(hump) / (3.5 if hump.isupper() else 7.5)) for hump in _HUMP.findall(word))
+    # Latin with accents and Cyrillic have two bytes a letter and some whole words; CJK has three and few.
+    return max(1.0, sum(0.3 if sign < "\u0250" else 0.4 if sign < "\u0800" else 0.9 for sign in word))
+
+
+def _signs(signs: str) -> float:
+    plain = sum(sign < "\x80" for sign in signs)
+    return max(1.0, plain / 2.5 + (len(signs) - plain) * 1.2)
 
 
 def tokenizer_from(data: Path | None) -> Counter:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from enum import StrEnum
-from typing import Any, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
+
+from pydantic import BeforeValidator
 
 from agent.types import Value
 
@@ -17,19 +19,29 @@ ToolSpec = Mapping[str, Any]
 JsonSchema = Mapping[str, Any]
 
 
+def sound(text: str) -> str:
+    """``text`` as proper Unicode: halves of a character that arrived apart are joined, lone ones replaced."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+Text = Annotated[str, BeforeValidator(sound)]
+
+
 class ToolCall(Value):
     """One call that the model asks for. ``arguments`` is what it wrote: meant to be a JSON object, not checked."""
 
-    id: str
-    name: str
-    arguments: str
+    id: Text
+    name: Text
+    arguments: Text
 
 
 class Message(Value):
     """One entry of a conversation."""
 
     role: Literal["system", "user", "assistant", "tool"]
-    content: str = ""
+    content: Text = ""
     tool_calls: tuple[ToolCall, ...] = ()
     """Of an assistant message."""
     tool_call_id: str = ""
@@ -79,11 +91,11 @@ class Finish(StrEnum):
 class Reply(Value):
     """One answer. ``text`` never holds reasoning; ``tool_calls`` is empty unless the reply is whole."""
 
-    text: str = ""
+    text: Text = ""
     tool_calls: tuple[ToolCall, ...] = ()
     finish: Finish
     usage: CallUsage
-    refusal: str = ""
+    refusal: Text = ""
     """The model's words when it declines."""
 
     @property

@@ -12,7 +12,7 @@ from agent.model.errors import EmptyReply, MalformedReply, StreamBroken
 from agent.model.jsontext import is_cut
 from agent.model.thinking import VisibleText, without_reasoning
 from agent.model.tokens import Counter
-from agent.model.types import CallUsage, Finish, JsonSchema, Message, Reply, ToolCall, ToolSpec
+from agent.model.types import CallUsage, Finish, JsonSchema, Message, Reply, ToolCall, ToolSpec, sound
 
 
 @dataclass(frozen=True)
@@ -166,6 +166,11 @@ class Assembly:
         """The stream said that it is complete."""
         self._done = True
 
+    @property
+    def finished(self) -> bool:
+        """A finish reason or the end mark has come: what may still follow is only the usage."""
+        return bool(self._finish) or self._done
+
     def feed(self, payload: Mapping[str, Any]) -> str:
         """Take in one payload without an error in it; returns the text that can be shown now."""
         if isinstance(payload.get("usage"), Mapping):
@@ -195,7 +200,7 @@ class Assembly:
         legacy = delta.get("function_call")
         if isinstance(legacy, Mapping):
             self._take_call({"function": legacy}, "legacy", whole)
-        return self._visible.feed(text)
+        return sound(self._visible.feed(text))
 
     def _take_call(self, call: Mapping[str, Any], key: object, whole: bool) -> None:
         function = call.get("function")
@@ -224,7 +229,7 @@ class Assembly:
         """
         if not self._seen:
             raise EmptyReply("the model returned no choices", todo="Try again later or use another model")
-        if not (self._finish or self._done):
+        if not self.finished:
             raise StreamBroken("the reply stopped midway", why="the stream ended without a finish reason")
         raw = "".join(self._text)
         text, refusal = without_reasoning(raw), "".join(self._refusal)
