@@ -7,6 +7,7 @@ that needs them, never in an argument or a file.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import tempfile
 import threading
@@ -472,6 +473,11 @@ def _start(argv: Sequence[str], env: Mapping[str, str]) -> bytes:
     if not finished.ok:
         raise BugError(f"git {argv[1]} failed", why=_first_line(finished.stderr))
     return finished.stdout
+
+
+def blob_id(content: bytes) -> str:
+    """The id that git gives to these bytes."""
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
 
 
 def _object(sha: str) -> str:

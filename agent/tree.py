@@ -13,7 +13,7 @@ from functools import cached_property
 from types import MappingProxyType
 
 from agent.errors import ToolRefusal, UserError
-from agent.git import GITLINK, LINK, Entry, Git, RepositoryTooLarge
+from agent.git import GITLINK, LINK, Entry, Git, RepositoryTooLarge, blob_id
 from agent.paths import canonical, folded, is_git_folder, parents
 from agent.types import ChangeSet, FileChange, FileMode
 
@@ -159,12 +159,18 @@ class Draft:
 
     def paths(self) -> Collection[str]:
         """Every path, sorted as git does in the base, new ones at the end."""
-        return self._modes.keys()
+        return self.entries.keys()
 
     @cached_property
-    def _modes(self) -> Mapping[str, str]:
-        modes = {path: entry.mode for path, entry in self.base.entries.items() if path not in self.edits}
-        return modes | {path: file.mode for path, file in self.edits.items() if file is not None}
+    def entries(self) -> Mapping[str, Entry]:
+        """Path → entry, as a commit of this draft would have it."""
+        kept = {path: entry for path, entry in self.base.entries.items() if path not in self.edits}
+        made = {
+            path: Entry(path, file.mode, blob_id(file.content), len(file.content))
+            for path, file in self.edits.items()
+            if file is not None
+        }
+        return MappingProxyType(kept | made)
 
     def __contains__(self, path: str) -> bool:
         return self._mode(path) is not None
@@ -207,7 +213,7 @@ class Draft:
         Raises:
             NotFound, NotAFile, Binary, PathRefused: with what to do instead.
         """
-        path = canonical(path)
+        path = path if path in self else canonical(path)
         self._check_regular(path)
         if path not in self:
             raise self._not_found(path)
@@ -255,10 +261,10 @@ class Draft:
         """
         content = self.read(source)
         source, target = canonical(source), canonical(target)
-        if target in self:
+        gone = self.without(source)
+        if target in gone and gone.mode(target) not in (LINK, GITLINK):
             raise NotAFile(f"{target} exists already", todo="Choose another path, or delete it first")
-        kept = File(self._kept_mode(source), content)
-        return self.without(source).with_file(target, kept.content, kept.mode)
+        return gone.with_file(target, content, self._kept_mode(source))
 
     def changed(self, change: FileChange) -> Draft:
         """The draft with one more change."""

@@ -6,12 +6,12 @@ only ever an output: nothing that a test run writes into it is read back into a 
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -19,7 +19,7 @@ from typing import Self
 from agent import carry
 from agent.disk import Root
 from agent.errors import UserError
-from agent.git import GITLINK, LINK, Git
+from agent.git import GITLINK, LINK, Git, blob_id
 from agent.local import apply, clone_local
 from agent.paths import link_stays_inside
 from agent.tree import DEFAULT_QUOTA, BaseTree, Draft, Quota
@@ -33,25 +33,29 @@ _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
 
 class Workspace:
-    """Everything on disk that belongs to one run. Close it: that removes the checkouts.
+    """Everything on disk that belongs to one run. Closing it removes the checkouts."""
 
-    Args:
-        sandbox: its user gets the checkouts.
-        quota: how large the repository may be.
-
-    Raises:
-        RepositoryTooLarge, RefMissing, ObjectMissing, NotARepository: the base can't be worked on.
-    """
-
-    def __init__(self, spec: RunSpec, sandbox: Sandbox, quota: Quota = DEFAULT_QUOTA) -> None:
+    def __init__(self, spec: RunSpec, sandbox: Sandbox, base: BaseTree, carried: carry.Carried) -> None:
         self.spec = spec
         self.sandbox = sandbox
-        self.git = Git(Path(spec.git_dir))
-        self.base = BaseTree.load(self.git, spec.base_sha, quota)
+        self.base = base
         self._origin = Path(spec.origin) if spec.origin else None
-        self._carried = carry.survey(self._origin, self.base) if self._origin else carry.Carried()
-        self._time = min(self.git.commit_time(spec.base_sha), int(time.time()))
+        self._carried = carried
         self._open: list[Checkout] = []
+
+    @classmethod
+    def open(cls, spec: RunSpec, sandbox: Sandbox, quota: Quota = DEFAULT_QUOTA) -> Workspace:
+        """Read the base's listing and look through the user's checkout, if there is one.
+
+        Args:
+            sandbox: its user gets the checkouts.
+            quota: how large the repository may be.
+
+        Raises:
+            RepositoryTooLarge, RefMissing, ObjectMissing, NotARepository: the base can't be worked on.
+        """
+        base = BaseTree.load(Git(Path(spec.git_dir)), spec.base_sha, quota)
+        return cls(spec, sandbox, base, carry.survey(Path(spec.origin), base) if spec.origin else carry.Carried())
 
     def __enter__(self) -> Self:
         return self
@@ -90,7 +94,7 @@ class Workspace:
         """Remove the checkouts and end the git reader. Safe to call twice."""
         while self._open:
             self._open[-1].close()
-        self.git.close()
+        self.base.git.close()
 
     def forget(self, checkout: Checkout) -> None:
         self._open.remove(checkout)
@@ -109,10 +113,10 @@ class Workspace:
                 mounts.append(Mount(self._origin / path, f"{self.spec.view}/{path}"))
         return tuple(mounts)
 
-    @property
+    @cached_property
     def base_time(self) -> int:
         """The age of unchanged files: the commit's, so that whatever was built from them is newer."""
-        return self._time
+        return min(self.base.git.commit_time(self.base.sha), int(time.time()))
 
     def _inside(self, path: str) -> bool:
         return link_stays_inside(path, os.fsdecode(self.base.content(path)))
@@ -218,14 +222,12 @@ class Checkout:
         if found is None or found.content is None:
             return False
         if found.is_link or want.mode == LINK:
-            return found.is_link and want.mode == LINK and _blob_id(found.content) == want.blob
-        return found.executable == (want.mode == "100755") and _blob_id(found.content) == want.blob
+            return found.is_link and want.mode == LINK and blob_id(found.content) == want.blob
+        return found.executable == (want.mode == "100755") and blob_id(found.content) == want.blob
 
 
 def _wanted(draft: Draft) -> dict[str, _Wanted]:
-    base = {path: _Wanted(e.mode, e.blob) for path, e in draft.base.entries.items() if path not in draft.edits}
-    edited = {path: _Wanted(f.mode, _blob_id(f.content)) for path, f in draft.edits.items() if f is not None}
-    return base | edited
+    return {path: _Wanted(entry.mode, entry.blob) for path, entry in draft.entries.items()}
 
 
 def _contents(draft: Draft, paths: Iterable[str]) -> Iterable[tuple[str, bytes]]:
@@ -247,7 +249,3 @@ def _permissions(mode: str) -> int:
 
 def _signature(status: os.stat_result) -> tuple[int, int, int, int]:
     return status.st_ino, status.st_size, status.st_ctime_ns, status.st_mode
-
-
-def _blob_id(content: bytes) -> str:
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

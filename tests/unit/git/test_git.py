@@ -44,7 +44,10 @@ def fetched(git: Git, origin: Repository) -> str:
 
 def test_fetches_a_branch_and_reads_bytes_as_stored(git: Git, origin: Repository) -> None:
     origin.commit({"a.txt": b"one\r\n$Id$\n", "e": ""})
-    sha = origin.commit({".gitattributes": "* ident\na.txt eol=lf\n"})
+    origin.write({".gitattributes": "* ident\na.txt eol=lf\n"})
+    origin.git("add", ".gitattributes")
+    origin.git("commit", "-q", "-m", "attributes")
+    sha = origin.git("rev-parse", "HEAD")
     assert fetched(git, origin) == sha
     tree = git.tree(sha)
     assert list(git.blobs(tree[path].blob for path in ("a.txt", "e"))) == [b"one\r\n$Id$\n", b""]
@@ -224,7 +227,7 @@ def test_http_errors_say_who_must_act(
 def test_a_redirect_does_not_carry_the_token_on(git: Git, recorder: tuple[str, type[_Recorder]]) -> None:
     url, handler = recorder
     handler.answer = 302
-    with pytest.raises(UserError, match="another address|302"):
+    with pytest.raises(UserError, match=r"another address|302"):
         git.fetch(url, "HEAD", header="Authorization: Basic c2VudGluZWw=")
     assert len(handler.seen) == 1
 
