@@ -89,8 +89,8 @@ class Installer:
     def _tools(self) -> Environment:
         """The machine's interpreters: of the user's shell for a local run, of this process otherwise."""
         origin = self.workspace.spec.origin
-        program = self.plan.line.split()[0] if origin and self.plan.line else TOOLCHAINS[self.plan.toolchain].PROGRAM
-        mounts, env = mounts_for(program, self.machine.path, Path(origin) if origin else None)
+        words = f"{TOOLCHAINS[self.plan.toolchain].PROGRAM} {self.plan.line if origin else ''}"
+        mounts, env = mounts_for(words, self.machine.path, Path(origin) if origin else None)
         return Environment(mounts, env)
 
     def _steps(self) -> tuple[Step, ...]:

@@ -22,7 +22,7 @@ from agent.verify import verdict
 from agent.verify.environment import COMMON, Environment, Installer, Machine
 from agent.verify.report import Report, Unreadable
 from agent.verify.toolchains import TOOLCHAINS
-from agent.verify.toolchains.base import REPORTS, Collected, Invocation, TestPlan
+from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation, TestPlan
 from agent.workspace import Checkout, Workspace
 from sandbox.text import clean
 from sandbox.types import Cancelled, Command, Finished, Limits, Mount, Sandbox
@@ -118,6 +118,10 @@ class Harness:
     def shown(self, draft: Draft, selection: Sequence[str] = ()) -> tuple[str, ...]:
         """The command that runs the same tests, for a person in a checkout of their own."""
         return TOOLCHAINS[self.plan.toolchain].invoke(self.plan, draft, selection, self._view).shown
+
+    def canary(self, test: str, token: str) -> Canary | None:
+        """See ``Toolchain.canary``."""
+        return TOOLCHAINS[self.plan.toolchain].canary(test, token)
 
     def close(self) -> None:
         """Remove the working checkout."""

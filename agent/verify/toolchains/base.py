@@ -67,6 +67,16 @@ class Collected:
 
 
 @dataclass(frozen=True)
+class Canary:
+    """A test file of ours with one test that must pass and one that must fail, for one run beside others."""
+
+    path: str
+    content: bytes
+    passing: str
+    failing: str
+
+
+@dataclass(frozen=True)
 class Step:
     """One command of the set-up, run in the checkout with a network."""
 
@@ -100,6 +110,9 @@ class Toolchain(Protocol):
 
     def prepare(self, files: Files) -> tuple[Step, ...]:
         """The set-up of a fresh machine: installs dependencies below ``ENVIRONMENT`` or inside the checkout."""
+
+    def canary(self, test: str, token: str) -> Canary | None:
+        """A canary that is collected as ``test`` is. ``token`` is a hex number that nobody can guess."""
 
     def probe(self, plan: TestPlan) -> tuple[str, ...]:
         """A quick command that succeeds when the runner is installed."""

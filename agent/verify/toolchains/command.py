@@ -11,7 +11,7 @@ from agent.verify import junit, report
 from agent.verify.files import Files, text
 from agent.verify.report import Entry, Report
 from agent.verify.toolchains import python_pytest
-from agent.verify.toolchains.base import REPORTS, Collected, Invocation, Step, TestPlan, shell, spoken
+from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation, Step, TestPlan, shell, spoken
 from agent.verify.verdict import GENERIC_EXITS
 
 NAME: Final = "command"
@@ -55,6 +55,10 @@ def _plain(data: bytes, files: Files, view: str) -> Report:
 
 def prepare(files: Files) -> tuple[Step, ...]:
     return python_pytest.prepare(files) if python_pytest.detect(files) else ()
+
+
+def canary(test: str, token: str) -> Canary | None:
+    return None
 
 
 def probe(plan: TestPlan) -> tuple[str, ...]:

@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from pathlib import PurePosixPath
 from typing import Final
 
 from agent.types import TestOutcome
@@ -19,7 +20,7 @@ from agent.verify import junit, report
 from agent.verify.files import Files, matching, text
 from agent.verify.report import Entry, Report
 from agent.verify.toolchains import shell_line
-from agent.verify.toolchains.base import REPORTS, Collected, Invocation, Step, TestPlan, fits, shell, spoken
+from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation, Step, TestPlan, fits, shell, spoken
 from agent.verify.toolchains.python_setup import steps
 from agent.verify.verdict import GENERIC_EXITS, Exit
 
@@ -199,6 +200,28 @@ class Naming:
 
 def prepare(files: Files) -> tuple[Step, ...]:
     return steps(files, runner="pytest")
+
+
+_CANARY: Final = """import unittest
+
+
+class T{token}(unittest.TestCase):
+    def test_sings(self):
+        pass
+
+    def test_falls_silent(self):
+        self.assertEqual("{token}", "")
+"""
+
+
+def canary(test: str, token: str) -> Canary | None:
+    """A ``TestCase`` in the same folder: under the same hooks, and collected whatever names the project prefers."""
+    file = test.partition("::")[0]
+    if not file.endswith(".py"):
+        return None
+    path = str(PurePosixPath(file).with_name(f"test_{token}.py"))
+    prefix = f"{path}::T{token}::"
+    return Canary(path, _CANARY.format(token=token).encode(), f"{prefix}test_sings", f"{prefix}test_falls_silent")
 
 
 def probe(plan: TestPlan) -> tuple[str, ...]:

@@ -1,0 +1,191 @@
+"""Red → green, measured apart from everything that the work itself ran.
+
+For each new or changed test two trees are tested in fresh checkouts: the base with nothing but the change's tests (it
+must fail there), and the whole change (it must pass there). Beside each test runs a *canary*, a file made up for this
+one run with a test that must pass and one that must fail: a report that was not written by an honest runner does not
+know it.
+
+When a test file does not even load on the base, that counts as red only where the error names something that the
+change's own sources bring: a new module, a new function. Whatever else keeps it from loading, say a missing package or
+a syntax error, proves nothing and is ``not_run``.
+"""
+
+from __future__ import annotations
+
+import re
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from types import MappingProxyType
+from typing import Final, Literal
+
+from agent.tree import Draft
+from agent.types import Proof, SuiteStatus, TestOutcome, TestRun
+from agent.verify.harness import Harness
+from agent.verify.paths import is_test
+from agent.verify.python_tests import changed_tests
+from agent.verify.toolchains.base import Canary
+
+Seen = TestOutcome | Literal["missing", "not_run"]
+
+SINGLE_LIMIT: Final = 10
+"""Up to this many test functions each gets checkouts of its own; above it, each file does."""
+
+_WORD: Final = re.compile(r"[A-Za-z_]\w{2,}")
+_ABSENCE: Final = re.compile(
+    r"cannot import name|No module named|has no attribute|is not defined|unexpected keyword|undefined: "
+    r"|undefined reference|[Cc]annot find|[Nn]ot found in|does not provide an export|unresolved import"
+    r"|is not a (function|constructor)"
+    r"|has no (member|field|method)|uninitialized constant|undefined (method|local)|Call to undefined|does not exist"
+)
+
+
+def prove(harness: Harness, draft: Draft, before: TestRun, after: TestRun) -> tuple[Proof, ...]:
+    """One proof for each test that the change adds, alters or repairs.
+
+    Args:
+        before: the whole suite on the base.
+        after: the whole suite on ``draft``.
+    """
+    base = with_only_tests(draft)
+    proofs: list[Proof] = []
+    for unit in _units(candidates(draft, before, after)):
+        red, green = _observe(harness, base, unit), _observe(harness, draft, unit)
+        proofs += (_proof(harness, base, draft, test, red, green) for test in unit)
+    return tuple(proofs)
+
+
+def with_only_tests(draft: Draft) -> Draft:
+    """The base with the change's tests, fixtures and test data, and nothing else of the change."""
+    return replace(draft, edits=MappingProxyType({p: f for p, f in draft.edits.items() if is_test(p)}))
+
+
+def candidates(draft: Draft, before: TestRun, after: TestRun) -> tuple[str, ...]:
+    """Ids that the change must turn from red to green: new ones, ones whose source changed, and repaired ones."""
+    edited = {path for path, file in draft.edits.items() if file is not None and is_test(path)}
+    known = before.passed | before.failed
+    altered = {path: changed_tests(draft, path) for path in edited}
+
+    def concerned(test: str) -> bool:
+        path, _, rest = test.partition("::")
+        if test in before.failed:
+            return test in after.passed
+        return test not in known or (path in edited and rest.partition("[")[0] in altered[path])
+
+    return tuple(sorted(filter(concerned, after.passed | after.failed)))
+
+
+# ── measuring ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class _Observed:
+    """One unit of tests on one tree."""
+
+    run: TestRun
+    honest: bool
+    """The canary's two tests were reported as they are; also true where the toolchain has none."""
+
+
+def _observe(harness: Harness, draft: Draft, unit: Sequence[str]) -> _Observed:
+    canary = harness.canary(unit[0], secrets.token_hex(8))
+    if canary is None:
+        return _Observed(harness.run(draft, unit, "proof", fresh=True), honest=True)
+    run = harness.run(draft.with_file(canary.path, canary.content), (*unit, canary.path), "proof", fresh=True)
+    return _Observed(run, _sings(canary, run))
+
+
+def _sings(canary: Canary, run: TestRun) -> bool:
+    return (
+        run.outcomes.get(canary.passing) is TestOutcome.PASSED
+        and run.outcomes.get(canary.failing) is TestOutcome.FAILED
+        and run.exit_code != 0
+    )
+
+
+def _proof(harness: Harness, base: Draft, draft: Draft, test: str, red: _Observed, green: _Observed) -> Proof:
+    on_base, why_base = _on_base(red.run, test, draft)
+    on_head, why_head = _outcome(green.run, test)
+    if red.honest and not green.honest and on_head is TestOutcome.PASSED:
+        on_head, why_head = "not_run", "with the change, a test that must fail is not reported as failing"
+    return Proof(
+        test=test,
+        on_base=on_base,
+        on_head=on_head,
+        command=harness.shown(draft, (test,)),
+        base_digest=base.tree_id(),
+        head_digest=draft.tree_id(),
+        base_message=why_base,
+        head_message=why_head,
+    )
+
+
+def _outcome(run: TestRun, test: str) -> tuple[Seen, str]:
+    if run.status in (SuiteStatus.OK, SuiteStatus.FAILING) and test in run.outcomes:
+        return run.outcomes[test], _end_of(run.messages.get(test, ""))
+    if run.status in (SuiteStatus.OK, SuiteStatus.FAILING, SuiteStatus.NO_TESTS):
+        return "missing", ""
+    return "not_run", run.detail
+
+
+def _on_base(run: TestRun, test: str, draft: Draft) -> tuple[Seen, str]:
+    """The outcome on the base; an error of loading counts when it names what the change brings."""
+    own = run.outcomes.get(test)
+    path = test.partition("::")[0]
+    loading = TestOutcome.ERROR if own is None else own
+    holder = test if own is not None else path
+    if loading is not TestOutcome.ERROR or run.outcomes.get(holder) is not TestOutcome.ERROR:
+        return _outcome(run, test)
+    message = run.messages.get(holder, "")
+    missing = names_in_error(message) & brought(draft)
+    if missing:
+        names = ", ".join(sorted(missing)[:3])
+        return TestOutcome.ERROR, f"on the base it stops at {names}, which the change brings: {_end_of(message)}"
+    if own is not None:
+        return TestOutcome.ERROR, _end_of(message)
+    return "not_run", f"on the base the test file does not load: {_end_of(message)}"
+
+
+def names_in_error(message: str) -> frozenset[str]:
+    """Words of the lines that say that something does not exist."""
+    return frozenset(
+        word for line in message.splitlines() if _ABSENCE.search(line) for word in _WORD.findall(line.replace("'", " "))
+    )
+
+
+def brought(draft: Draft) -> frozenset[str]:
+    """Words that are in the change's sources and not in the base's version of them; names of new files included."""
+    found: set[str] = set()
+    for path, file in draft.edits.items():
+        if file is None or is_test(path):
+            continue
+        old = draft.base.content(path) if path in draft.base.entries else b""
+        found |= _words(file.content) - _words(old)
+        if path not in draft.base.entries:
+            found |= set(_WORD.findall(path))
+    return frozenset(found)
+
+
+def _words(data: bytes) -> set[str]:
+    return set(_WORD.findall(data.decode("utf-8", "replace")))
+
+
+def _end_of(message: str) -> str:
+    """The line of a failure text that says most: pytest marks it with an ``E``, others put it last."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    marked = [line.removeprefix("E").strip() for line in lines if re.match(r"E\s", line)]
+    return (marked or lines or [""])[-1 if not marked else 0][:300]
+
+
+def _units(tests: Iterable[str]) -> Iterator[tuple[str, ...]]:
+    """Tests that are run together: the cases of one function, or of one file when there are many functions."""
+    functions: dict[str, list[str]] = {}
+    for test in tests:
+        functions.setdefault(test.partition("[")[0], []).append(test)
+    if len(functions) <= SINGLE_LIMIT:
+        yield from map(tuple, functions.values())
+        return
+    files: dict[str, list[str]] = {}
+    for function, cases in functions.items():
+        files.setdefault(function.partition("::")[0], []).extend(cases)
+    yield from map(tuple, files.values())

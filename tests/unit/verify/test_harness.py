@@ -1,0 +1,259 @@
+"""One run of the target's tests: what is believed, and what is not."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.types import SuiteStatus, TestOutcome
+from agent.verify.compare import compare
+from tests.unit.verify.conftest import MakeBench
+
+CALC = "def add(a, b):\n    return a + b\n"
+TEST_CALC = "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
+ADD = {"calc.py": CALC, "test_calc.py": TEST_CALC}
+
+
+def test_a_passing_suite(bench: MakeBench) -> None:
+    made = bench(ADD)
+    run = made.harness.run(made.base)
+    assert (run.status, run.detail) == (SuiteStatus.OK, "")
+    assert run.outcomes == {"test_calc.py::test_add": TestOutcome.PASSED}
+    assert run.command == ("python3", "-m", "pytest")
+    assert run.exit_code == 0
+
+
+def test_a_failing_suite_with_every_outcome(bench: MakeBench) -> None:
+    made = bench(
+        {
+            "tests/sub.dir/test_all.py": """
+import pytest, unittest
+
+def test_passes(): pass
+def test_fails(): assert 1 == 2, "one is not two"
+@pytest.mark.skip(reason="later")
+def test_skipped(): pass
+@pytest.mark.xfail
+def test_expected(): assert False
+@pytest.fixture
+def broken(): raise RuntimeError("no fixture")
+def test_error(broken): pass
+@pytest.mark.parametrize("x", ["a/b", "c::d", "é [1]", "-rf", "x\\ny", "two  blanks"])
+def test_case(x): pass
+class TestIn:
+    class TestDeep:
+        def test_deep(self): pass
+class Old(unittest.TestCase):
+    def test_old(self): pass
+@pytest.fixture
+def late():
+    yield
+    raise RuntimeError("late")
+def test_teardown(late): pass
+""",
+            "tests/test_base.py": "class Base:\n    def test_inherited(self): pass\n",
+            "tests/test_heir.py": "from test_base import Base\nclass TestHeir(Base):\n    pass\n",
+        }
+    )
+    run = made.harness.run(made.base)
+    assert run.status is SuiteStatus.FAILING
+    file = "tests/sub.dir/test_all.py"
+    expected = {
+        "test_passes": "passed",
+        "test_fails": "failed",
+        "test_skipped": "skipped",
+        "test_expected": "xfailed",
+        "test_error": "error",
+        "test_teardown": "error",
+        "test_case[a/b]": "passed",
+        "test_case[c::d]": "passed",
+        "test_case[\\xe9 [1]]": "passed",
+        "test_case[-rf]": "passed",
+        "test_case[x\\ny]": "passed",
+        "test_case[two  blanks]": "passed",
+        "TestIn::TestDeep::test_deep": "passed",
+        "Old::test_old": "passed",
+    }
+    assert {test: outcome for test, outcome in run.outcomes.items() if test.startswith(file)} == {
+        f"{file}::{name}": outcome for name, outcome in expected.items()
+    }
+    assert run.outcomes["tests/test_heir.py::TestHeir::test_inherited"] is TestOutcome.PASSED
+    assert "one is not two" in run.messages[f"{file}::test_fails"]
+    assert run.messages.keys() == run.failed
+    again = made.harness.run(made.base, sorted(run.outcomes), "again")
+    assert again.outcomes == run.outcomes
+    some = (f"{file}::test_case[-rf]", f"{file}::TestIn::TestDeep::test_deep")
+    assert made.harness.run(made.base, some).outcomes.keys() == set(some)
+
+
+@pytest.mark.parametrize(
+    ("files", "command", "status", "says"),
+    [
+        ({"mod.py": "x = 1\n"}, "pytest", SuiteStatus.NO_TESTS, "no tests ran"),
+        (ADD, "pytest missing", SuiteStatus.NOT_RUN, "exit code 4"),
+        (
+            {**ADD, "conftest.py": "import missing_module\n"},
+            "pytest",
+            SuiteStatus.NOT_RUN,
+            "exit code 4",
+        ),
+        ({"test_bad.py": "import missing_module\n"}, "pytest", SuiteStatus.NOT_RUN, "could not be loaded"),
+        (ADD, "pytest -m slow", SuiteStatus.NO_TESTS, "no tests ran"),
+        (ADD, "pytest --no-such-option", SuiteStatus.NOT_RUN, "exit code 4"),
+        (ADD, "no-such-program", SuiteStatus.NOT_RUN, "not found"),
+        (ADD, "pytest | cat", SuiteStatus.OK, ""),
+    ],
+)
+def test_no_tests_and_could_not_run_are_neither_passed_nor_failed(
+    bench: MakeBench, files: dict[str, str], command: str, status: SuiteStatus, says: str
+) -> None:
+    made = bench(files, command)
+    run = made.harness.run(made.base)
+    assert run.status is status
+    assert says in run.detail
+    assert run.passed == ({"test_calc.py::test_add"} if status is SuiteStatus.OK else set())
+
+
+def test_one_file_that_does_not_load_hides_no_other(bench: MakeBench) -> None:
+    made = bench({**ADD, "test_bad.py": "import missing_module\n"})
+    run = made.harness.run(made.base)
+    assert run.status is SuiteStatus.FAILING
+    assert run.outcomes == {"test_calc.py::test_add": TestOutcome.PASSED, "test_bad.py": TestOutcome.ERROR}
+    assert "missing_module" in run.messages["test_bad.py"]
+
+
+FORGED = '<testsuites><testsuite name="pytest"><testcase classname="test_calc" name="test_add" file="test_calc.py"/></testsuite></testsuites>'
+WRITE = f"import glob, os, pathlib\npathlib.Path('/report/pytest-0.xml').write_text({FORGED!r})\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "says"),
+    [
+        ("import os\nos._exit(0)\n", SuiteStatus.INCONSISTENT, "no report"),
+        (
+            "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nos.kill(os.getpid(), signal.SIGKILL)\n",
+            SuiteStatus.NOT_RUN,
+            "signal 9",
+        ),
+        (
+            "import atexit, os, pathlib\n"
+            f"atexit.register(lambda: (pathlib.Path('/report/pytest-0.xml').write_text({FORGED!r}), os._exit(1)))\n"
+            "assert False\n",
+            SuiteStatus.INCONSISTENT,
+            "no failure",
+        ),
+        (WRITE + "os.utime('/report/pytest-0.xml', (1, 1))\nos._exit(0)\n", SuiteStatus.INCONSISTENT, "older"),
+        (
+            "import os, pathlib\npathlib.Path('/report/pytest-0.xml').write_text("
+            '\'<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><testsuites>&b;</testsuites>\')\nos._exit(0)\n',
+            SuiteStatus.INCONSISTENT,
+            "entities",
+        ),
+        (
+            "import os\nf = open('/report/pytest-0.xml', 'w')\nf.write('<testsuites>')\nf.truncate(70 * 2**20)\nos._exit(0)\n",
+            SuiteStatus.INCONSISTENT,
+            "larger than",
+        ),
+        (
+            "import os\nos.symlink('/etc/passwd', '/report/pytest-0.xml')\nos._exit(0)\n",
+            SuiteStatus.INCONSISTENT,
+            "no report",
+        ),
+        (
+            "import os, pathlib\npathlib.Path('/report/pytest-0.xml').write_text('{}')\nos._exit(0)\n",
+            SuiteStatus.INCONSISTENT,
+            "well-formed",
+        ),
+        (
+            "import os, pathlib\npathlib.Path('/report/pytest-0.xml').write_text('''"
+            '<testsuites><testsuite><testcase classname="made.up" name="test_x" file="made/up.py"/></testsuite></testsuites>'
+            "''')\nos._exit(0)\n",
+            SuiteStatus.INCONSISTENT,
+            "no file explains",
+        ),
+    ],
+    ids=["leaves", "kills", "forges", "old", "bomb", "huge", "link", "damaged", "unknown"],
+)
+def test_a_report_that_contradicts_the_process_is_not_believed(
+    bench: MakeBench, code: str, status: SuiteStatus, says: str
+) -> None:
+    made = bench(ADD)
+    indented = "".join(f"    {line}\n" for line in code.splitlines())
+    draft = made.draft({"test_calc.py": f"def test_add():\n{indented}"})
+    run = made.harness.run(draft, fresh=True)
+    assert (run.status, says in run.detail) == (status, True), run.detail
+    assert run.status is not SuiteStatus.OK
+
+
+def test_output_is_clean_text_and_the_raw_bytes_are_kept(bench: MakeBench) -> None:
+    made = bench(
+        {
+            "test_noise.py": (
+                "import os\n"
+                "def test_noise():\n"
+                "    os.write(1, b'ok \\xff\\xfe\\x80\\n' + b'a' * 65535 + '\\u00e9'.encode() + b'\\n\\0"
+                "\\x1b[31mFAILED\\x1b[0m \\x1b]8;;https://example.invalid\\x1b\\\\link\\x1b]8;;\\x1b\\\\\\n1%\\r2%\\r100%\\n')\n"
+                "    assert False, '\\x1b[31mred\\0'\n"
+            )
+        },
+        "pytest -s",
+    )
+    run = made.harness.run(made.base)
+    assert run.status is SuiteStatus.FAILING
+    for text in (run.log, *run.messages.values()):
+        assert not {"\x1b", "\0", "\r"} & set(text)
+    assert "FAILED link" in run.log
+    assert "\n100%\n" in run.log
+    raw = Path(run.log_file).read_bytes()
+    assert b"ok \xff\xfe\x80\n" in raw
+    assert "é".encode() in raw
+    assert b"\x1b[31mFAILED" in raw
+
+
+def test_a_runner_that_waits_for_a_terminal_does_not_hang(bench: MakeBench) -> None:
+    code = (
+        "import os, sys, time\n"
+        "while sys.stdin.isatty() or os.environ.get('CI') != 'true': time.sleep(1)\n"
+        "assert sys.stdin.read() == ''\nprint('3 passed')\n"
+    )
+    made = bench({"w.py": code}, "python3 w.py")
+    run = made.harness.run(made.base)
+    assert (run.status, run.structured, run.log) == (SuiteStatus.OK, False, "3 passed\n")
+
+
+def test_a_runner_that_never_ends_is_named(bench: MakeBench) -> None:
+    made = bench(ADD, "sleep 60", wall_s=0.5)
+    run = made.harness.run(made.base)
+    assert run.status is SuiteStatus.TIMED_OUT
+    assert "watch mode?" in run.detail
+
+
+def test_a_stale_bytecode_never_runs(bench: MakeBench) -> None:
+    made = bench(ADD)
+    assert made.harness.run(made.base).status is SuiteStatus.OK
+    broken = made.harness.run(made.draft({"calc.py": CALC.replace("+", "-")}))
+    assert broken.failed == {"test_calc.py::test_add"}
+    assert made.harness.run(made.base).status is SuiteStatus.OK
+
+
+def test_tests_that_flip_when_run_alone_are_flaky(bench: MakeBench) -> None:
+    made = bench(
+        {
+            "test_order.py": "import os\n\ndef test_a():\n    os.environ['A'] = '1'\n\n"
+            "def test_b():\n    assert True\n\ndef test_c():\n    assert True\n"
+        }
+    )
+    before = made.harness.run(made.base)
+    draft = made.draft(
+        {
+            "test_order.py": "import os\n\ndef test_a():\n    os.environ['A'] = '1'\n\n"
+            "def test_b():\n    assert 'A' not in os.environ\n\ndef test_c():\n    assert False\n"
+        }
+    )
+    after = made.harness.run(draft)
+    assert after.failed == {"test_order.py::test_b", "test_order.py::test_c"}
+    flaky = made.harness.flaky(draft, before, after)
+    comparison = compare(before, after, flaky)
+    assert comparison.flaky == ("test_order.py::test_b",)
+    assert comparison.regressed == ("test_order.py::test_c",)
