@@ -4,11 +4,11 @@ from app.report.check import CheckRun, check_run
 from app.report.facts import JobFacts, LeftOut, Remark, Review
 from app.report.names import branch_name, commit_message, pr_title
 from app.report.pull_request import pr_body
-from app.report.status import Ending, Progress, StageState, status_comment
+from app.report.status import Closing, Progress, StageState, status_comment
 
 __all__ = [
     "CheckRun",
-    "Ending",
+    "Closing",
     "JobFacts",
     "LeftOut",
     "Progress",

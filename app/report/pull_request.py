@@ -19,13 +19,13 @@ _PROOFS, _LISTED, _FILES, _FINDINGS = 30, 20, 60, 20
 _PATCHES = 16_000
 _LOG_LIMIT, _LOG_LEAST = 30_000, 4_000
 _MARKS = {
-    "passed": "🟢",
-    "failed": "🔴",
-    "error": "🔴",
-    "xfailed": "🟡",
-    "skipped": "⚪",
-    "missing": "⚪",
-    "not_run": "⚪",
+    "passed": "✔",
+    "failed": "✘",
+    "error": "✘",
+    "xfailed": "⚠",
+    "skipped": "○",
+    "missing": "○",
+    "not_run": "○",
 }
 
 
@@ -56,9 +56,9 @@ def pr_body(result: RunResult, facts: JobFacts, review: Review = NO_FINDINGS, *,
         Section(_remarks(review), 7, "remarks"),
         Section(_proof(evidence), 8, "the proof table"),
         Section(_tests(evidence), 7, "the test numbers"),
+        Section(_reproduce(evidence), 8, "how to reproduce"),
         Section(_files(result, facts, review), 5, "the reasons by file"),
         Section(_plan(result.plan), 4, "the plan"),
-        Section(_reproduce(evidence), 8, "how to reproduce"),
         Section(_footer(result, facts)),
     ]
     kept = _fitting([s for s in sections if s.text], limit - _LOG_LEAST)
@@ -91,7 +91,7 @@ def _fitting(sections: Sequence[Section], limit: int) -> list[Section]:
 
 
 def _verdict(result: RunResult) -> str:
-    mark = "✅" if result.evidence.proven else "⚠️"
+    mark = "✔" if result.evidence.proven else "⚠"
     name, _, rest = words.verdict(result.evidence).partition(": ")
     lines = [f"> {mark} **{name}.** {rest[:1].upper()}{rest[1:]}"]
     if not result.evidence.proven and result.reason:
@@ -120,7 +120,7 @@ def _proof(evidence: Evidence) -> str:
 
 
 def _outcome(outcome: str) -> str:
-    return f"{_MARKS.get(outcome, '⚪')} {str(outcome).replace('_', ' ')}"
+    return f"{_MARKS.get(outcome, '○')} {str(outcome).replace('_', ' ')}"
 
 
 def _failures_on_base(proofs: Sequence[Proof], evidence: Evidence) -> str:
@@ -139,11 +139,11 @@ def _tests(evidence: Evidence) -> str:
         parts += [
             _listed("Fixed", comparison.fixed),
             _listed("New and passing", comparison.added),
-            _listed("New and failing", comparison.added_failing, "🔴 "),
-            _listed("Passed before, fail now", comparison.regressed, "🔴 "),
-            _listed("Ran before, do not run now", comparison.lost, "🔴 "),
+            _listed("New and failing", comparison.added_failing, "✘ "),
+            _listed("Passed before, fail now", comparison.regressed, "✘ "),
+            _listed("Ran before, do not run now", comparison.lost, "✘ "),
             _listed("Failed before, still fail", comparison.still_failing),
-            _listed("Flaky (failed, then passed when run again alone)", comparison.flaky, "🟡 "),
+            _listed("Flaky (failed, then passed when run again alone)", comparison.flaky, "⚠ "),
         ]
     return "\n\n".join(part for part in parts if part)
 

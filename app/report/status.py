@@ -1,4 +1,4 @@
-"""The status comment: one comment an issue, edited in place while a job runs, closed out on every ending. Pure."""
+"""The status comment: one comment an issue, edited in place while a job runs, closed out on every closing. Pure."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ STAGES: dict[Stage, str] = {
     Stage.PROVE: "Prove it: red before, green after",
     Stage.REPORT: "Write it down",
 }
-_MARKS = {"done": "✅", "running": "⏳", "failed": "❌", "skipped": "➖"}
+_MARKS = {"done": "✔", "failed": "✘", "skipped": "–"}
 
 # Outcome → (mark, heading, what to do when the run itself named nothing).
 ENDINGS: dict[Outcome, tuple[str, str, str]] = {
-    Outcome.PROPOSED: ("✅", "Pull request opened", "Review the pull request."),
-    Outcome.UPDATED: ("✅", "Pull request updated", "Review the new commit."),
-    Outcome.ANSWERED: ("💬", "Answered", ""),
-    Outcome.PLANNED: ("📝", "Plan ready", "Read the plan and say whether to go on."),
-    Outcome.NO_CHANGE: ("➖", "No change", "Say in a comment what should be different, then ask again."),
-    Outcome.ALREADY_FIXED: ("✅", "Already fixed", "Close the issue if you agree."),
-    Outcome.NOT_REPRODUCED: ("🔍", "Not reproduced", "Add steps, versions or a failing example, then ask again."),
-    Outcome.NEEDS_INPUT: ("❓", "A question first", "Answer in a comment, then ask again."),
-    Outcome.TESTS_FAILING: ("⚠️", "Tests are failing", "Look at the draft, or ask again with a hint."),
-    Outcome.STUCK: ("⚠️", "Stuck", "Ask again with a hint, for example the file or function at fault."),
-    Outcome.BUDGET_REACHED: ("⚠️", "Budget reached", "Ask for something smaller, or raise the budget."),
-    Outcome.BLOCKED: ("⛔", "Blocked", "Resolve what is named above, then ask again."),
-    Outcome.CANCELLED: ("⏹️", "Stopped", "Ask again whenever you like."),
-    Outcome.FAILED: ("❌", "Failed", "Ask whoever runs this service to look at the log of the run."),
+    Outcome.PROPOSED: ("✔", "Pull request opened", "Review the pull request."),
+    Outcome.UPDATED: ("✔", "Pull request updated", "Review the new commit."),
+    Outcome.ANSWERED: ("»", "Answered", ""),
+    Outcome.PLANNED: ("✎", "Plan ready", "Read the plan and say whether to go on."),
+    Outcome.NO_CHANGE: ("–", "No change", "Say in a comment what should be different, then ask again."),
+    Outcome.ALREADY_FIXED: ("✔", "Already fixed", "Close the issue if you agree."),
+    Outcome.NOT_REPRODUCED: ("?", "Not reproduced", "Add steps, versions or a failing example, then ask again."),
+    Outcome.NEEDS_INPUT: ("?", "A question first", "Answer in a comment, then ask again."),
+    Outcome.TESTS_FAILING: ("⚠", "Tests are failing", "Look at the draft, or ask again with a hint."),
+    Outcome.STUCK: ("⚠", "Stuck", "Ask again with a hint, for example the file or function at fault."),
+    Outcome.BUDGET_REACHED: ("⚠", "Budget reached", "Ask for something smaller, or raise the budget."),
+    Outcome.BLOCKED: ("⊘", "Blocked", "Resolve what is named above, then ask again."),
+    Outcome.CANCELLED: ("■", "Stopped", "Ask again whenever you like."),
+    Outcome.FAILED: ("✘", "Failed", "Ask whoever runs this service to look at the log of the run."),
 }
 
 
@@ -65,7 +65,7 @@ class Progress:
 
 
 @dataclass(frozen=True)
-class Ending:
+class Closing:
     """How a job ended, as far as the comment tells it; ``from_result`` fills it from a run."""
 
     outcome: Outcome
@@ -83,7 +83,7 @@ class Ending:
     cost: str = ""
 
     @classmethod
-    def from_result(cls, result: RunResult, **more: object) -> Ending:
+    def from_result(cls, result: RunResult, **more: object) -> Closing:
         """The parts that the run itself decides; ``more`` sets the others by name."""
         measured = bool(result.change_set) or result.evidence.final is not None
         cost = " · ".join(part for part in (words.money(result.usage), words.tokens(result.usage)) if part)
@@ -106,11 +106,11 @@ def marker(facts: JobFacts) -> str:
 def status_comment(
     facts: JobFacts,
     progress: Progress,
-    ending: Ending | None = None,
+    closing: Closing | None = None,
     review: Review = NO_FINDINGS,
 ) -> str:
     """The whole comment, at most ``markdown.BODY_LIMIT`` bytes, beginning with ``marker(facts)``."""
-    parts = [marker(facts), *(_ended(facts, progress, ending, review) if ending else _running(facts, progress))]
+    parts = [marker(facts), *(_ended(facts, progress, closing, review) if closing else _running(facts, progress))]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -121,10 +121,10 @@ def _running(facts: JobFacts, progress: Progress) -> list[str]:
         wait = (
             f"{words.count(behind, 'job')} on this issue {'comes' if behind == 1 else 'come'} first." if behind else ""
         )
-        return [f"### ⏳ {PRODUCT} will work on this{asked}", wait or "It starts in a moment.", _stop(facts)]
+        return [f"### ◐ {PRODUCT} will work on this{asked}", wait or "It starts in a moment.", _stop(facts)]
     now = md.inline(md.head(progress.now, 300))
     return [
-        f"### ⏳ {PRODUCT} is working on this{asked}",
+        f"### ◐ {PRODUCT} is working on this{asked}",
         _stages(progress.stages),
         f"**Now:** {now}" if now else "",
         _small(
@@ -139,41 +139,45 @@ def _stop(facts: JobFacts) -> str:
     return f"<sub>This comment is kept up to date. The result will be linked here, on this {kind}.</sub>"
 
 
-def _stages(states: Sequence[StageState]) -> str:
+def _stages(states: Sequence[StageState], *, ended: bool = False) -> str:
     known = {state.stage: state for state in states}
     lines = []
     for stage, name in STAGES.items():
         state = known.get(stage)
         if state is None:
-            lines.append(f"- ▫️ {name}")
+            lines += [] if ended else [f"- ○ {name}"]
             continue
         took = f" · {words.duration(state.seconds)}" if state.seconds is not None else ""
         note = f" · {md.inline(md.head(state.note, 200))}" if state.note else ""
-        shown = f"**{name}**" if state.state == "running" else name
-        lines.append(f"- {_MARKS[state.state]} {shown}{took}{note}")
+        if state.state != "running":
+            lines.append(f"- {_MARKS[state.state]} {name}{took}{note}")
+        elif ended:
+            lines.append(f"- ■ {name} · not finished{note}")
+        else:
+            lines.append(f"- ◐ **{name}**{took}{note}")
     return "\n".join(lines)
 
 
-def _ended(facts: JobFacts, progress: Progress, ending: Ending, review: Review) -> list[str]:
-    mark, heading, otherwise = ENDINGS[ending.outcome]
-    if ending.pull_number is not None:
-        heading += f": #{ending.pull_number}" + (" (draft)" if ending.draft else "")
-    if ending.draft and mark == "✅":
-        mark = "⚠️"
-    told = "" if ending.outcome in (Outcome.PROPOSED, Outcome.UPDATED) and ending.pull_number else ending.answer
+def _ended(facts: JobFacts, progress: Progress, closing: Closing, review: Review) -> list[str]:
+    mark, heading, otherwise = ENDINGS[closing.outcome]
+    if closing.pull_number is not None:
+        heading += f": #{closing.pull_number}" + (" (draft)" if closing.draft else "")
+    if closing.draft and mark == "✔":
+        mark = "⚠"
+    told = closing.answer if closing.pull_number is None else ""
     return [
         f"### {mark} {heading}",
-        md.prose(ending.reason, limit=2_000),
-        f"**{ending.verdict}**" if ending.verdict else "",
-        _kept(facts, ending),
+        md.prose(closing.reason, limit=2_000),
+        f"**{closing.verdict}**" if closing.verdict else "",
+        _kept(facts, closing),
         md.prose(told, facts.links, limit=12_000),
         _left_out(review),
-        f"**Next:** {md.inline(ending.next_step or otherwise)}" if ending.next_step or otherwise else "",
-        md.details("What was done", _stages(progress.stages)) if progress.stages else "",
+        f"**Next:** {md.inline(closing.next_step or otherwise)}" if closing.next_step or otherwise else "",
+        md.details("What was done", _stages(progress.stages, ended=True)) if progress.stages else "",
         _small(
             [
                 f"{words.duration(progress.elapsed_s)} in all" if progress.elapsed_s else "",
-                ending.cost,
+                closing.cost,
                 f"[run]({facts.run_url})" if facts.run_url else "",
                 f"[whole log]({facts.log_url})" if facts.log_url else "",
             ]
@@ -181,18 +185,18 @@ def _ended(facts: JobFacts, progress: Progress, ending: Ending, review: Review) 
     ]
 
 
-def _kept(facts: JobFacts, ending: Ending) -> str:
-    if ending.kept_branch:
+def _kept(facts: JobFacts, closing: Closing) -> str:
+    if closing.kept_branch:
         return (
-            f"The work is kept on the branch [{md.code(ending.kept_branch)}]"
-            f"({facts.repository_url}/tree/{ending.kept_branch})."
+            f"The work is kept on the branch [{md.code(closing.kept_branch)}]"
+            f"({facts.repository_url}/tree/{closing.kept_branch})."
         )
-    if not ending.patch.strip():
+    if not closing.patch.strip():
         return ""
-    if md.size(ending.patch) > 30_000:
-        return f"The patch ({md.size(ending.patch):,} bytes) is too long for a comment; it is kept with the run."
+    if md.size(closing.patch) > 30_000:
+        return f"The patch ({md.size(closing.patch):,} bytes) is too long for a comment; it is kept with the run."
     intro = "The work as a patch; save it to a file and apply it with `git apply`:"
-    return md.details("The work as a patch", f"{intro}\n\n{md.fence(ending.patch, 'diff')}")
+    return md.details("The work as a patch", f"{intro}\n\n{md.fence(closing.patch, 'diff')}")
 
 
 def _left_out(review: Review) -> str:

@@ -24,7 +24,7 @@ from agent.types import (
     Usage,
 )
 from app import report
-from app.report import Ending, JobFacts, LeftOut, Progress, Remark, Review, StageState
+from app.report import Closing, JobFacts, LeftOut, Progress, Remark, Review, StageState
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "report"
 BASE, TREE_A, TREE_B = "a1" * 20, "b2" * 20, "c3" * 20
@@ -52,10 +52,10 @@ LOG = (
 
 
 def suite(failing: tuple[str, ...] = (), *, new: bool = False, **more: object) -> TestRun:
-    outcomes = {test: TestOutcome.PASSED for test in OLD_TESTS}
+    outcomes = dict.fromkeys(OLD_TESTS, TestOutcome.PASSED)
     outcomes |= {"tests/test_locale.py::test_german": TestOutcome.SKIPPED}
     outcomes |= {NEW_TEST: TestOutcome.PASSED} if new else {}
-    outcomes |= {test: TestOutcome.FAILED for test in failing}
+    outcomes |= dict.fromkeys(failing, TestOutcome.FAILED)
     values: dict[str, object] = {
         "command": ("python", "-m", "pytest", "-q"),
         "status": SuiteStatus.FAILING if failing else SuiteStatus.OK,
@@ -91,7 +91,8 @@ PROVEN = RunResult(
     next_step="Review the pull request.",
     summary=(
         "`format_duration` lost the minutes of any duration of an hour or more, because the remainder was taken from "
-        "the wrong value.\n\n- take the remainder from the seconds that the hours leave\n- leave shorter durations as they are"
+        "the wrong value.\n\n- take the remainder from the seconds that the hours leave\n"
+        "- leave shorter durations as they are"
     ),
     plan=PLAN,
     change_set=ChangeSet(
@@ -117,7 +118,8 @@ PROVEN = RunResult(
                 command=("python", "-m", "pytest", NEW_TEST),
                 base_digest=TREE_A,
                 head_digest=TREE_B,
-                base_message="    def test_minutes_survive_above_an_hour():\n>       assert format_duration(3720) == '1 h 2 min'\n"
+                base_message="    def test_minutes_survive_above_an_hour():\n"
+                ">       assert format_duration(3720) == '1 h 2 min'\n"
                 "E       AssertionError: assert '1 h' == '1 h 2 min'",
             ),
         ),
@@ -185,17 +187,17 @@ ENDED = Progress(
 )
 
 DOCUMENTS: dict[str, Callable[[], str]] = {
-    "proven.md": lambda: report.pr_body(PROVEN, FACTS, REVIEW.__class__(added=REVIEW.added)),
+    "proven.md": lambda: report.pr_body(PROVEN, FACTS, Review(added=REVIEW.added)),
     "weakened.md": lambda: report.pr_body(WEAKENED, FACTS, REVIEW),
     "commit.txt": lambda: report.commit_message(PROVEN, FACTS),
     "status_waiting.md": lambda: report.status_comment(FACTS, Progress(queued_behind=1)),
     "status_running.md": lambda: report.status_comment(FACTS, PROGRESS),
-    "status_proposed.md": lambda: report.status_comment(FACTS, ENDED, Ending.from_result(PROVEN, pull_number=34)),
+    "status_proposed.md": lambda: report.status_comment(FACTS, ENDED, Closing.from_result(PROVEN, pull_number=34)),
     "status_draft.md": lambda: report.status_comment(
-        FACTS, ENDED, Ending.from_result(WEAKENED, pull_number=34, draft=True), REVIEW
+        FACTS, ENDED, Closing.from_result(WEAKENED, pull_number=34, draft=True), REVIEW
     ),
     "status_failed.md": lambda: report.status_comment(
-        FACTS, PROGRESS, Ending(Outcome.FAILED, "The model endpoint answered 401 three times.")
+        FACTS, PROGRESS, Closing(Outcome.FAILED, "The model endpoint answered 401 three times.")
     ),
 }
 

@@ -1,0 +1,208 @@
+"""One request to GitHub, with our own rules for waiting and repeating.
+
+githubkit sends it and signs it; its own retries are off, because they repeat writes blindly. What is repeated here:
+reads and writes that may be repeated without harm, after a failure of the server or the line; anything after a rate
+limit of a few seconds, since a limited request was not carried out. Longer waits belong to the job, which survives a
+restart: they are raised as ``RetryLater``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+from githubkit import GitHub
+from githubkit.auth import AppAuthStrategy, TokenAuthStrategy
+from githubkit.cache import MemCacheStrategy
+from githubkit.exception import GitHubException, RequestError, RequestFailed, RequestTimeout
+
+from agent.errors import GraftsmithError, OperatorError, RetryLater
+from app.github.errors import AnswerLost, Reply, is_limit, to_error, wait_s
+
+_log = logging.getLogger(__name__)
+
+INLINE_WAIT_S = 5.0
+"""Longest rate limit that is waited out inside a call."""
+_TRIES = 3
+_PAGE, _MOST_PAGES = 100, 50
+
+
+class Client(GitHub[AppAuthStrategy | TokenAuthStrategy]):
+    """githubkit without its own reading of rate limits, which fails on a Retry-After that is a date."""
+
+    def _check_rate_limit(self, response: object) -> None:
+        """``errors.is_limit`` decides."""
+
+
+class Connections(httpx.AsyncHTTPTransport):
+    """A connection pool that outlives the short-lived clients that githubkit makes for each call."""
+
+    async def aclose(self) -> None:
+        """A client closes its transport; this one is kept."""
+
+    async def close_all(self) -> None:
+        await super().aclose()
+
+
+@lru_cache(maxsize=1)
+def tls() -> ssl.SSLContext:
+    """The process's TLS context: reading the certificate store for each client would cost tens of milliseconds."""
+    return httpx.create_ssl_context()
+
+
+def client(auth: AppAuthStrategy | TokenAuthStrategy, api_url: str, connections: Connections) -> Client:
+    """A githubkit client without its retries, its global token cache and its HTTP cache, and with time limits."""
+    return Client(
+        auth,
+        base_url=api_url,
+        user_agent="graftsmith",
+        timeout=httpx.Timeout(30.0, connect=10.0),
+        ssl_verify=tls(),
+        async_transport=connections,
+        cache_strategy=MemCacheStrategy(),
+        http_cache=False,
+        auto_retry=False,
+    )
+
+
+def path(template: str, **parts: str | int) -> str:
+    """``template`` with each part encoded; slashes stay, as GitHub wants them in refs and file paths.
+
+    ``path("/repos/{repo}/git/ref/{ref}", repo="o/r", ref="heads/a#1")`` gives ``/repos/o/r/git/ref/heads/a%231``.
+    """
+    # "." and ".." parts would be folded away by the URL library and lead to another resource.
+    quoted = {name: _quoted(str(part)) for name, part in parts.items()}
+    return template.format(**quoted)
+
+
+def _quoted(part: str) -> str:
+    steps = part.split("/")
+    return "/".join(step.replace(".", "%2E") if step in (".", "..") else quote(step, safe="") for step in steps)
+
+
+class Api:
+    """Requests under one identity.
+
+    Args:
+        current: gives the client to use now; called with ``True`` after a 401, to get one with a new token.
+        backoff_s: pauses before each repetition.
+        renews: whether a new token can be had; without it a 401 is final.
+    """
+
+    def __init__(
+        self, current: Callable[[bool], Awaitable[Client]], backoff_s: Sequence[float], *, renews: bool = True
+    ) -> None:
+        self._current = current
+        self._renews = renews
+        self.backoff_s = tuple(backoff_s)
+
+    async def get(self, url: str, what: str, **params: str | int) -> Any:
+        return await self.send("GET", url, what, params=params or None)
+
+    async def send(
+        self,
+        method: str,
+        url: str,
+        what: str,
+        *,
+        json: Mapping[str, Any] | None = None,
+        params: Mapping[str, Any] | None = None,
+        harmless: bool | None = None,
+    ) -> Any:
+        """The decoded JSON answer, ``None`` where there is none.
+
+        Args:
+            what: what we want, for messages: ``write a comment``.
+            harmless: whether repeating it can't double anything; by default true for all but POST.
+
+        Raises:
+            NotFound, Rejected, PermissionMissing, CredentialsRefused, UserError, OperatorError: see ``errors``.
+            AnswerLost: a write that may have happened.
+            RetryLater: a rate limit longer than a few seconds, or GitHub can't be reached.
+        """
+        harmless = method != "POST" if harmless is None else harmless
+        renewed = False
+        for attempt in range(_TRIES):
+            last = attempt == _TRIES - 1
+            client = await self._current(renewed)
+            result = await _once(client, method, url, json, params)
+            if isinstance(result, httpx.Response):
+                return result.json() if result.content else None
+            if isinstance(result, Reply):
+                if result.status == 401 and self._renews and not renewed and not last:
+                    # Refused before anything happened: a token that ended early is worth one new one.
+                    renewed = True
+                    continue
+                renewed = False
+                error = to_error(result, what)
+                limited = is_limit(result)
+                pause = wait_s(result, time.time()) if limited else self._pause(attempt)
+                again = pause <= INLINE_WAIT_S if limited else isinstance(error, RetryLater) and harmless
+            else:
+                error, again, pause = _unreachable(result, method, what), harmless, self._pause(attempt)
+            if last or not again:
+                raise error
+            _log.info("github request repeated: %s %s after %.1f s: %s", method, url, pause, error)
+            await asyncio.sleep(pause)
+        raise AssertionError("the loop returns or raises")
+
+    def _pause(self, attempt: int) -> float:
+        return self.backoff_s[min(attempt, len(self.backoff_s) - 1)]
+
+    async def pages(self, url: str, what: str, *, key: str = "", **params: str | int) -> list[Any]:
+        """All items of a list; ``key`` where they are under a key of an object."""
+        items: list[Any] = []
+        for page in range(1, _MOST_PAGES + 1):
+            answer = await self.get(url, what, per_page=_PAGE, page=page, **params)
+            found = answer[key] if key else answer
+            items += found
+            if len(found) < _PAGE:
+                break
+        return items
+
+
+async def _once(
+    client: Client, method: str, url: str, json: Mapping[str, Any] | None, params: Mapping[str, Any] | None
+) -> httpx.Response | Reply | Exception:
+    """The answer, an error answer, or what kept us from getting one."""
+    try:
+        answer = await client.arequest(method, url, json=json, params=dict(params) if params else None)
+        response: httpx.Response = answer.raw_response
+        return response
+    except RequestFailed as error:
+        return _reply(error.response.raw_response, method, url)
+    except RequestTimeout as error:
+        return error.exc
+    except RequestError as error:
+        if isinstance(error.exc, RequestFailed):  # raised inside the sign-in, while a token was fetched
+            return _reply(error.exc.response.raw_response, method, url)
+        return error.exc
+    except GitHubException as error:
+        return error
+
+
+def _reply(response: httpx.Response, method: str, url: str) -> Reply:
+    try:
+        body = response.json()
+    except ValueError:
+        body = None  # an error page of a proxy
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return Reply(method, url, response.status_code, headers, body)
+
+
+def _unreachable(error: Exception, method: str, what: str) -> GraftsmithError:
+    # Names only: the text of an error can hold the request with its headers.
+    reason = type(error).__name__
+    if not isinstance(error, httpx.TransportError):
+        return OperatorError(f"Could not {what}: the request to GitHub could not be made", why=reason)
+    never_sent = isinstance(error, httpx.ConnectError | httpx.ConnectTimeout | httpx.PoolTimeout)
+    if method == "GET" or never_sent:
+        return RetryLater("GitHub can't be reached", why=reason)
+    return AnswerLost(f"The line broke while we wanted to {what}", why=reason)

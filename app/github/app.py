@@ -1,0 +1,159 @@
+"""The App's identity: its JWT, and short-lived tokens for single repositories."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+
+from githubkit.auth import AppAuthStrategy, TokenAuthStrategy
+
+from agent.errors import OperatorError, UserError
+from app.github.api import Api, Client, Connections, client, path, tls
+from app.github.errors import NotFound, Rejected
+from app.github.models import Installation, MadeBy, Token
+from app.github.repository import Repository
+
+_EARLY_S = 300.0  # a token is replaced this long before it ends, so that no long call outlives it
+
+
+class Access(Enum):
+    """What a token may do; never more than its use needs."""
+
+    FETCH = ("contents:read",)
+    READ = ("contents:read", "issues:read", "pull_requests:read", "checks:read")
+    WRITE = ("contents:write", "issues:write", "pull_requests:write", "checks:write")
+    WRITE_WORKFLOWS = (*WRITE, "workflows:write")
+
+    @property
+    def permissions(self) -> Mapping[str, str]:
+        return {"metadata": "read"} | dict(item.split(":") for item in self.value)
+
+
+@dataclass(frozen=True)
+class GitAccess:
+    """How git fetches: HTTP basic auth with a token that can only read. Hand it over outside of URLs and arguments."""
+
+    url: str
+    token: str = field(repr=False)
+    username: str = "x-access-token"
+
+
+class GitHubApp:
+    """One App on one GitHub.
+
+    Args:
+        app_id: the App's number.
+        private_key: PEM text.
+        api_url: ``https://api.github.com`` or ``https://HOST/api/v3``.
+        backoff_s: pauses before repeated requests.
+    """
+
+    def __init__(self, app_id: int, private_key: str, api_url: str, *, backoff_s: Sequence[float] = (1.0, 3.0)) -> None:
+        self._auth = AppAuthStrategy(app_id, private_key)
+        self.app_id = app_id
+        self._api_url = api_url
+        self._backoff_s = backoff_s
+        self._tokens: dict[tuple[int, int, Access], Token] = {}
+        # Sockets belong to the event loop that opened them.
+        self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Connections] = weakref.WeakKeyDictionary()
+        self._apps: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = weakref.WeakKeyDictionary()
+        self._api = Api(self._as_app, backoff_s, renews=False)
+
+    async def aclose(self) -> None:
+        """Close this event loop's connections."""
+        if pool := self._pools.pop(asyncio.get_running_loop(), None):
+            await pool.close_all()
+
+    def repository(self, installation_id: int, repository_id: int, access: Access = Access.WRITE) -> Repository:
+        """The repository with this number, whatever it is called now. No request is made yet."""
+        ids = (installation_id, repository_id, access)
+
+        async def current(renew: bool) -> Client:
+            token = await self._token(*ids, renew=renew)
+            return client(TokenAuthStrategy(token.value), self._api_url, self._pool())
+
+        async def name() -> str:
+            found = (await self._token(*ids)).repositories
+            if len(found) != 1 or found[0].id != repository_id:
+                raise UserError("The repository is no longer part of the installation", todo="Install the App on it")
+            return found[0].full_name
+
+        return Repository(Api(current, self._backoff_s), repository_id, self.app_id, name)
+
+    async def git_access(self, installation_id: int, repository_id: int) -> GitAccess:
+        """A read-only token for git, and the URL to use it with; good for at least five minutes."""
+        facts = await self.repository(installation_id, repository_id, Access.READ).facts()
+        token = await self._token(installation_id, repository_id, Access.FETCH)
+        return GitAccess(facts.clone_url, token.value)
+
+    async def installation(self, installation_id: int) -> Installation:
+        """The installation with the permissions that it was granted."""
+        url = path("/app/installations/{id}", id=installation_id)
+        return Installation.model_validate(await self._api.get(url, "read the installation"))
+
+    async def me(self) -> MadeBy:
+        """The App itself: number and slug. The cheapest way to see that the credentials work."""
+        return MadeBy.model_validate(await self._api.get("/app", "read its own data"))
+
+    def secrets(self) -> frozenset[str]:
+        """Tokens that are alive, so that they can be kept out of texts and changes by exact value."""
+        return frozenset(token.value for token in self._tokens.values())
+
+    # ── tokens ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def _token(self, installation_id: int, repository_id: int, access: Access, *, renew: bool = False) -> Token:
+        key = (installation_id, repository_id, access)
+        known = self._tokens.get(key)
+        if known is None or renew or _left_s(known) < _EARLY_S:
+            known = self._tokens[key] = await self._mint(installation_id, repository_id, access)
+        return known
+
+    async def _mint(self, installation_id: int, repository_id: int, access: Access) -> Token:
+        url = path("/app/installations/{id}/access_tokens", id=installation_id)
+        # The number, never the name: a repository that was renamed or transferred keeps it, another never has it.
+        wanted = {"repository_ids": [repository_id], "permissions": dict(access.permissions)}
+        try:
+            answer = await self._api.send("POST", url, "get a token", json=wanted, harmless=True)
+        except NotFound as error:
+            raise UserError(
+                "The App is not installed there any more", why=error.why, todo="Install it again"
+            ) from error
+        except Rejected as error:
+            raise self._not_granted(error, access) from error
+        return Token.model_validate(answer)
+
+    @staticmethod
+    def _not_granted(error: Rejected, access: Access) -> OperatorError | UserError:
+        if "permission" in error.message.lower():
+            wanted = ", ".join(f"{name}: {level}" for name, level in access.permissions.items())
+            return OperatorError(
+                "The installation does not have all permissions that the App needs",
+                why=error.message,
+                todo=f"Grant {wanted} in the App's settings and accept them for the installation",
+            )
+        return UserError(
+            "The repository is not part of the installation",
+            why=error.message,
+            todo="Add the repository to the App's installation, if it still exists there",
+        )
+
+    async def _as_app(self, _renew: bool) -> Client:
+        loop = asyncio.get_running_loop()
+        if loop not in self._apps:
+            self._apps[loop] = client(self._auth, self._api_url, self._pool())
+        return self._apps[loop]
+
+    def _pool(self) -> Connections:
+        loop = asyncio.get_running_loop()
+        if loop not in self._pools:
+            self._pools[loop] = Connections(verify=tls())
+        return self._pools[loop]
+
+
+def _left_s(token: Token) -> float:
+    return datetime.fromisoformat(token.expires_at.replace("Z", "+00:00")).timestamp() - time.time()

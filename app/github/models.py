@@ -1,0 +1,192 @@
+"""The few fields of GitHub's answers that we use, as frozen values. Text fields are untrusted; null text is empty."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+
+def _text(value: object) -> object:
+    return "" if value is None else value
+
+
+Text = Annotated[str, BeforeValidator(_text)]
+
+
+class Seen(BaseModel):
+    """Base of everything read from GitHub: unknown fields are ignored, since GitHub adds new ones."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", populate_by_name=True)
+
+
+class Account(Seen):
+    """A person, bot or organisation."""
+
+    login: str
+    id: int
+    type: str = "User"
+
+    @property
+    def is_bot(self) -> bool:
+        return self.type == "Bot"
+
+
+GHOST = Account(login="ghost", id=0)
+"""Stands for a deleted account, which GitHub shows as null."""
+Author = Annotated[Account, BeforeValidator(lambda value: GHOST if value is None else value)]
+
+
+class RepositoryFacts(Seen):
+    id: int
+    full_name: str
+    default_branch: str
+    archived: bool = False
+    disabled: bool = False
+    private: bool = False
+    fork: bool = False
+    html_url: str
+    clone_url: str
+    size_kb: int = Field(0, alias="size")
+
+
+class Permission(Seen):
+    """What a person may do, now. ``level`` is one of ``admin``, ``write``, ``read``, ``none``."""
+
+    level: str = Field(alias="permission")
+    role: str = Field("", alias="role_name")
+    user: Account | None = None
+
+    @property
+    def may_write(self) -> bool:
+        return self.level in ("admin", "write")
+
+
+class Label(Seen):
+    name: str
+
+
+class Issue(Seen):
+    number: int
+    title: Text
+    body: Text = ""
+    state: str
+    locked: bool = False
+    user: Author = GHOST
+    labels: tuple[Label, ...] = ()
+    pull_request: dict[str, Any] | None = Field(None, repr=False)
+    html_url: str = ""
+
+    @property
+    def is_pull(self) -> bool:
+        return self.pull_request is not None
+
+
+class MadeBy(Seen):
+    """The App through which something was written."""
+
+    id: int
+    slug: str = ""
+
+
+class Comment(Seen):
+    id: int
+    body: Text = ""
+    user: Author = GHOST
+    author_association: str = "NONE"
+    created_at: str
+    app: MadeBy | None = Field(None, alias="performed_via_github_app")
+    html_url: str = ""
+
+
+class _Repo(Seen):
+    id: int
+    full_name: str
+
+
+class Side(Seen):
+    """Head or base of a pull request. ``repo`` is None when the fork was deleted."""
+
+    ref: str
+    sha: str
+    repo: _Repo | None = None
+
+
+class Pull(Seen):
+    number: int
+    title: Text
+    body: Text = ""
+    state: str
+    draft: bool = False
+    merged: bool = False
+    locked: bool = False
+    user: Author = GHOST
+    head: Side
+    base: Side
+    maintainer_can_modify: bool = False
+    html_url: str = ""
+
+    def from_fork(self, repository_id: int) -> bool:
+        """Whether the head lives elsewhere, or nowhere any more: then it can't be pushed to."""
+        return self.head.repo is None or self.head.repo.id != repository_id
+
+
+class Commit(Seen):
+    """A commit of the Git database. ``tree`` and ``parents`` are ids."""
+
+    sha: str
+    tree: Annotated[str, BeforeValidator(lambda v: v["sha"] if isinstance(v, dict) else v)]
+    parents: Annotated[
+        tuple[str, ...], BeforeValidator(lambda v: tuple(p["sha"] if isinstance(p, dict) else p for p in v))
+    ]
+    message: Text = ""
+
+
+class TreeEntry(Seen):
+    path: str
+    mode: str
+    type: str
+    sha: str
+
+
+class Tree(Seen):
+    sha: str
+    entries: tuple[TreeEntry, ...] = Field(alias="tree")
+    truncated: bool = False
+
+
+class Compared(Seen):
+    """``head`` against ``base``: ``status`` is ``identical``, ``ahead``, ``behind`` or ``diverged``."""
+
+    status: str
+    ahead_by: int = 0
+    behind_by: int = 0
+
+
+class CheckState(Seen):
+    id: int
+    status: str = ""
+    conclusion: str | None = None
+    external_id: Text = ""
+    output: dict[str, Any] = Field(default_factory=dict, repr=False)
+    app: MadeBy | None = None
+
+    @property
+    def annotations(self) -> int:
+        return int(self.output.get("annotations_count") or 0)
+
+
+class Installation(Seen):
+    id: int
+    account: Author = GHOST
+    permissions: dict[str, str] = Field(default_factory=dict)
+    suspended_at: str | None = None
+
+
+class Token(Seen):
+    """An installation token. Never shown."""
+
+    value: str = Field(alias="token", repr=False)
+    expires_at: str
+    permissions: dict[str, str] = Field(default_factory=dict)
+    repositories: tuple[_Repo, ...] = ()
