@@ -1,0 +1,51 @@
+"""Refusals in the shapes of GitHub's REST API."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from agent.errors import UserError
+
+DOCS = "https://docs.github.com/rest"
+
+
+class Refused(UserError):
+    """Ends a request with an error status.
+
+    Args:
+        status: the HTTP status.
+        message: GitHub's own words where we know them.
+        errors: entries of a 422 answer.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        message: str,
+        *,
+        errors: tuple[Mapping[str, Any] | str, ...] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.errors = errors
+        self.headers = headers or {}
+
+    def body(self) -> dict[str, Any]:
+        found: dict[str, Any] = {"message": self.what, "documentation_url": DOCS, "status": str(self.status)}
+        return {**found, "errors": list(self.errors)} if self.errors else found
+
+
+def not_found() -> Refused:
+    return Refused(404, "Not Found")
+
+
+def invalid(resource: str, field: str, code: str = "invalid", message: str = "") -> Refused:
+    """422 for one field. ``code``: ``missing_field``, ``invalid``, ``already_exists`` or ``custom`` with a message."""
+    entry = {"resource": resource, "field": field, "code": code}
+    return Refused(422, "Validation Failed", errors=({**entry, "message": message} if message else entry,))
+
+
+def forbidden() -> Refused:
+    return Refused(403, "Resource not accessible by integration")

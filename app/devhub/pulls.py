@@ -1,0 +1,206 @@
+"""What happens to pull requests: opened, changed, followed, merged."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from app.devhub import issues
+from app.devhub.auth import Actor
+from app.devhub.errors import Refused, invalid, not_found
+from app.devhub.events import announce
+from app.devhub.git import Person
+from app.devhub.hub import Hub
+from app.devhub.records import Issue, Pull, Repository
+from app.devhub.shapes import commits as commit_shapes
+from app.devhub.shapes import pulls as shapes
+
+
+def numbered(hub: Hub, repository: Repository, number: int) -> Pull:
+    """The pull request with this number; 404 without one."""
+    found = hub.store.first(Pull, repository_id=repository.id, number=number)
+    if found is None:
+        raise not_found()
+    return found
+
+
+def issue_of(hub: Hub, pull: Pull) -> Issue:
+    return hub.store.get(Issue, pull.issue_id)
+
+
+def _tell(hub: Hub, pull: Pull, actor: Actor, action: str, **parts: Any) -> None:
+    repository = hub.store.get(Repository, pull.repository_id)
+    about = {"number": pull.number, "pull_request": shapes.pull(hub, pull), **parts}
+    announce(hub, "pull_request", action, repository, actor.user, about)
+
+
+def open_pull(
+    hub: Hub,
+    base: Repository,
+    actor: Actor,
+    *,
+    title: str,
+    head: str,
+    base_ref: str,
+    body: str | None = None,
+    draft: bool = False,
+    maintainer_can_modify: bool = True,
+) -> Pull:
+    """Open a pull request. ``head`` is a branch, or ``owner:branch`` of a fork."""
+    issues.check_title(title, "PullRequest")
+    issues.check_body(body, "PullRequest")
+    source, head_ref = _source(hub, base, head)
+    git = hub.git(base)
+    base_sha = git.resolve(f"refs/heads/{base_ref}")
+    head_sha = hub.git(source).resolve(f"refs/heads/{head_ref}")
+    if base_sha is None:
+        raise invalid("PullRequest", "base")
+    if head_sha is None:
+        raise invalid("PullRequest", "head")
+    _refuse_duplicate(hub, base, source, head_ref, base_ref)
+    number = issues.next_number(hub, base)
+    git.fetch(hub.git(source).path, f"refs/heads/{head_ref}", f"refs/pull/{number}/head")
+    if git.is_ancestor(head_sha, base_sha):
+        git.delete_ref(f"refs/pull/{number}/head")
+        message = f"No commits between {base_ref} and {head_ref}"
+        raise Refused(
+            422,
+            "Validation Failed",
+            errors=({"resource": "PullRequest", "code": "custom", "message": message},),
+        )
+    now = hub.stamp()
+    issue = hub.store.add(
+        Issue(
+            repository_id=base.id,
+            number=number,
+            user_id=actor.user.id,
+            app_id=actor.app_id,
+            title=title,
+            body=body,
+            is_pull=True,
+            created_at=now,
+            updated_at=now,
+        )
+    )
+    pull = hub.store.add(
+        Pull(
+            repository_id=base.id,
+            issue_id=issue.id,
+            number=number,
+            head_repository_id=source.id,
+            head_ref=head_ref,
+            head_sha=head_sha,
+            base_ref=base_ref,
+            base_sha=base_sha,
+            draft=draft,
+            maintainer_can_modify=maintainer_can_modify and source.id != base.id,
+        )
+    )
+    _tell(hub, pull, actor, "opened")
+    return pull
+
+
+def _source(hub: Hub, base: Repository, head: str) -> tuple[Repository, str]:
+    """The repository and the branch behind ``branch`` or ``owner:branch``."""
+    owner, colon, branch = head.partition(":")
+    if not colon or owner.lower() == hub.owner(base).login.lower():
+        return base, branch if colon else head
+    account = hub.user(owner)
+    forks = hub.store.find(Repository, fork_of_id=base.id, owner_id=account.id) if account else []
+    if not forks:
+        raise invalid("PullRequest", "head")
+    return forks[0], branch
+
+
+def _refuse_duplicate(hub: Hub, base: Repository, source: Repository, head_ref: str, base_ref: str) -> None:
+    same = {"repository_id": base.id, "head_repository_id": source.id, "head_ref": head_ref, "base_ref": base_ref}
+    if any(issue_of(hub, pull).state == "open" for pull in hub.store.find(Pull, **same)):
+        message = f"A pull request already exists for {hub.owner(source).login}:{head_ref}."
+        raise Refused(
+            422,
+            "Validation Failed",
+            errors=({"resource": "PullRequest", "code": "custom", "message": message},),
+        )
+
+
+def synchronize(hub: Hub, pull: Pull, actor: Actor, before: str, after: str) -> None:
+    """The head branch has moved."""
+    assert pull.head_repository_id is not None
+    source = hub.git(hub.store.get(Repository, pull.head_repository_id))
+    base = hub.git(hub.store.get(Repository, pull.repository_id))
+    base.fetch(source.path, f"refs/heads/{pull.head_ref}", f"refs/pull/{pull.number}/head")
+    pull = hub.store.change(pull, head_sha=after)
+    issues.touch(hub, issue_of(hub, pull))
+    _tell(hub, pull, actor, "synchronize", before=before, after=after)
+
+
+def follow_base(hub: Hub, pull: Pull, actor: Actor, tip: str) -> None:
+    """The base branch has moved; if it has all of the head now, the pull request is merged."""
+    issue = issue_of(hub, pull)
+    if issue.state != "open":
+        return
+    if hub.git(hub.store.get(Repository, pull.repository_id)).is_ancestor(pull.head_sha, tip):
+        _merged(hub, pull, actor, tip)
+    else:
+        hub.store.change(pull, base_sha=tip)
+
+
+def _merged(hub: Hub, pull: Pull, actor: Actor, sha: str) -> None:
+    pull = hub.store.change(pull, merged_at=hub.stamp(), merged_by_id=actor.user.id, merge_commit_sha=sha)
+    issues.close(hub, issue_of(hub, pull), actor)
+
+
+def change(
+    hub: Hub, pull: Pull, actor: Actor, *, title: str | None, body: str | None, state: str | None, base_ref: str | None
+) -> Pull:
+    """Change title, text, state or base of a pull request."""
+    issue = issues.edit(hub, issue_of(hub, pull), actor, title=title, body=body)
+    if base_ref is not None and base_ref != pull.base_ref:
+        pull = _change_base(hub, pull, base_ref)
+    if state == "closed":
+        issues.close(hub, issue, actor)
+    elif state == "open" and issue.state == "closed":
+        _reopen(hub, pull, issue, actor)
+    return hub.store.get(Pull, pull.id)
+
+
+def _change_base(hub: Hub, pull: Pull, base_ref: str) -> Pull:
+    sha = hub.git(hub.store.get(Repository, pull.repository_id)).resolve(f"refs/heads/{base_ref}")
+    if sha is None:
+        raise invalid("PullRequest", "base")
+    return hub.store.change(pull, base_ref=base_ref, base_sha=sha)
+
+
+def _reopen(hub: Hub, pull: Pull, issue: Issue, actor: Actor) -> None:
+    source = hub.store.get(Repository, pull.head_repository_id) if pull.head_repository_id else None
+    if pull.merged_at or source is None or hub.git(source).ref(f"refs/heads/{pull.head_ref}") is None:
+        raise invalid("PullRequest", "state", "custom", "state cannot be changed. The branch was deleted or merged.")
+    issues.reopen(hub, issue, actor)
+
+
+def merge(hub: Hub, pull: Pull, actor: Actor, *, title: str | None, message: str | None, expected: str | None) -> str:
+    """Merge with a merge commit; the answer is its id. The caller moves the base branch there."""
+    base = hub.store.get(Repository, pull.repository_id)
+    git = hub.git(base)
+    if issue_of(hub, pull).state != "open" or pull.draft:
+        raise Refused(405, "Pull Request is not mergeable")
+    if expected and expected != pull.head_sha:
+        raise Refused(409, "Head branch was modified. Review and try the merge again.")
+    tip = git.resolve(f"refs/heads/{pull.base_ref}")
+    tree = git.merge(tip, pull.head_sha) if tip else None
+    if tip is None or tree is None:
+        raise Refused(405, "Pull Request is not mergeable")
+    author = author_of(hub, actor)
+    subject = title or f"Merge pull request #{pull.number} from {pull.head_ref}"
+    return git.write_commit(
+        tree=tree,
+        parents=[tip, pull.head_sha],
+        author=author,
+        committer=author,
+        message=f"{subject}\n\n{message or issue_of(hub, pull).title}",
+    )
+
+
+def author_of(hub: Hub, actor: Actor) -> Person:
+    """How commits that the hub makes for somebody are signed."""
+    email = actor.user.email or commit_shapes.noreply(actor.user)
+    return Person(actor.user.name or actor.user.login, email, hub.stamp())

@@ -1,0 +1,77 @@
+"""Running the stand-in: in a thread beside a test, or for good from the command line."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from app.devhub.devhub import DevHub
+from app.devhub.faults import faulty
+from app.devhub.hub import API
+from app.devhub.server import application
+
+Middleware = Callable[[ASGIApp], ASGIApp]
+
+
+def _server(devhub: DevHub, listener: socket.socket, host: str, middleware: Middleware | None) -> uvicorn.Server:
+    """A server on a socket that is bound already, so that the hub knows its own address before the first request."""
+    devhub.hub.base_url = f"http://{host}:{listener.getsockname()[1]}"
+    app: ASGIApp = application(devhub.hub)
+    app = faulty(middleware(app) if middleware else app, devhub.faults, API)
+    return uvicorn.Server(
+        uvicorn.Config(app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=2)
+    )
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    listener = socket.socket()
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    listener.bind((host, port))
+    return listener
+
+
+@contextmanager
+def serving(
+    devhub: DevHub, *, host: str = "127.0.0.1", port: int = 0, middleware: Middleware | None = None
+) -> Iterator[str]:
+    """Serve in a thread for as long as the block runs; gives the base URL. ``port`` 0: any that is free."""
+    with _listen(host, port) as listener:
+        server = _server(devhub, listener, host, middleware)
+        thread = threading.Thread(target=server.run, args=([listener],), name="devhub", daemon=True)
+        thread.start()
+        while not server.started:
+            if not thread.is_alive():
+                raise RuntimeError("the stand-in for GitHub did not start")
+            time.sleep(0.002)
+        try:
+            yield devhub.url
+        finally:
+            server.should_exit = True
+            thread.join()
+
+
+def run(
+    state_dir: Path, port: int = 0, *, host: str = "127.0.0.1", on_ready: Callable[[DevHub], None] | None = None
+) -> None:
+    """Serve until interrupted.
+
+    Args:
+        state_dir: where everything is kept; made if missing.
+        on_ready: called with the hub when its address is known, before the first request is answered.
+    """
+    devhub = DevHub(state_dir)
+    with _listen(host, port) as listener:
+        server = _server(devhub, listener, host, None)
+        if on_ready:
+            on_ready(devhub)
+        try:
+            server.run([listener])
+        finally:
+            devhub.close()

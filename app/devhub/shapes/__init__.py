@@ -1,0 +1,1 @@
+"""How GitHub spells what the hub keeps: records to JSON, complete enough for GitHub's own description."""
