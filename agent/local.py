@@ -11,7 +11,6 @@ from pathlib import Path
 from agent.disk import Found, Root
 from agent.errors import OperatorError, UserError
 from agent.git import LINK, Git, NotARepository, RefMissing, user_git
-from agent.paths import canonical
 from agent.tree import BaseTree
 from agent.types import ChangeSet, FileChange
 
@@ -69,7 +68,7 @@ def apply(origin: Path, change_set: ChangeSet, *, base: BaseTree, patch: Path) -
 
     Args:
         base: the tree that the change was made for.
-        patch: where to keep the change as a patch if it can't be made; outside the checkout.
+        patch: where the change is kept as a patch; outside the checkout. Removed again when all is done.
 
     Returns:
         The paths that were changed.
@@ -77,13 +76,15 @@ def apply(origin: Path, change_set: ChangeSet, *, base: BaseTree, patch: Path) -
     Raises:
         NotApplied: the user's files differ; the patch is kept.
         OperatorError: the disk failed; the files are as before and the patch is kept.
+        ToolRefusal: the change set holds what no draft of ``base`` can.
     """
+    _keep(change_set, base, patch)
     with Root(origin) as root:
         index = _index(origin, change_set)
         checks = [(change, _check(root, change, base, index)) for change in change_set.changes]
         problems = tuple(f"{change.path} {check}" for change, check in checks if isinstance(check, str))
         if problems:
-            raise NotApplied(problems, _keep(change_set, base, patch))
+            raise NotApplied(problems, patch)
         done: list[_Step] = []
         try:
             for change, found in checks:
@@ -94,8 +95,9 @@ def apply(origin: Path, change_set: ChangeSet, *, base: BaseTree, patch: Path) -
             raise OperatorError(
                 "The change was not applied, your files are as they were",
                 why=str(error),
-                todo=f"Repair the disk, then run: git apply {_keep(change_set, base, patch)}",
+                todo=f"Repair the disk, then run: git apply {patch}",
             ) from error
+    patch.unlink()
     return tuple(change.path for change in change_set.changes)
 
 
@@ -107,8 +109,6 @@ class _Step:
 
 def _check(root: Root, change: FileChange, base: BaseTree, index: Mapping[str, str]) -> Found | str | None:
     """What is on disk now, or why the file must not be touched."""
-    if canonical(change.path) != change.path:
-        return "is not a path that a change may touch"
     entry = base.entries.get(change.path)
     staged = index.get(change.path)
     if staged != (entry.blob if entry else None):
@@ -169,7 +169,7 @@ def _index(origin: Path, change_set: ChangeSet) -> dict[str, str]:
     return index
 
 
-def _keep(change_set: ChangeSet, base: BaseTree, patch: Path) -> Path:
+def _keep(change_set: ChangeSet, base: BaseTree, patch: Path) -> None:
+    content = base.applied(change_set).diff(binary=True)
     patch.parent.mkdir(parents=True, exist_ok=True)
-    patch.write_bytes(base.applied(change_set).diff(binary=True))
-    return patch
+    patch.write_bytes(content)
