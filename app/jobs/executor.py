@@ -14,7 +14,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -91,7 +91,7 @@ class Executor:
         self._nudged = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: list[asyncio.Task[None]] = []
-        self._workflow: Callable[[str], Awaitable[None]] | None = None
+        self._workflow: Callable[[str], Coroutine[Any, Any, None]] | None = None
 
     # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -99,7 +99,11 @@ class Executor:
         """Launch DBOS on the running loop, take up what an earlier life left, and begin."""
         self._loop = asyncio.get_running_loop()
         _open_dbos(self._database_url, self._identity)
-        self._workflow = DBOS.workflow(name="job", max_recovery_attempts=None)(self._run)
+
+        async def job(job_id: str) -> None:  # DBOS registers functions, not methods
+            await self._run(job_id)
+
+        self._workflow = DBOS.workflow(name="job", max_recovery_attempts=None)(job)
         DBOS.launch()
         for queue, limit in self._limits.items():
             await DBOS.register_queue_async(
@@ -225,7 +229,7 @@ class Executor:
     async def _enqueue(self, job_id: str, queue: Queue) -> None:
         assert self._workflow is not None
         with SetWorkflowID(job_id):
-            await DBOS.enqueue_workflow_async(queue.value, self._workflow, job_id)  # type: ignore[arg-type]
+            await DBOS.enqueue_workflow_async(queue.value, self._workflow, job_id)
 
     async def _monitor(self) -> None:
         """Keep our leases, and halt what was stopped or lost."""

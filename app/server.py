@@ -1,0 +1,169 @@
+"""The HTTP service, put together from parts. ``graftsmith serve`` runs it; the tests run the same."""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+import uuid
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+import uvicorn
+from starlette.applications import Starlette
+from starlette.datastructures import MutableHeaders
+from starlette.responses import JSONResponse
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from app.jobs.executor import Executor
+from app.jobs.intake import Intake
+from app.jobs.store import JobStore
+from app.web import health
+from app.webhooks.endpoint import WebhookEndpoint
+from app.webhooks.policy import Rules
+
+_log = logging.getLogger("app.server")
+_access = logging.getLogger("app.access")
+
+_SECURITY_HEADERS = {
+    "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
+    "cross-origin-opener-policy": "same-origin",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "cache-control": "no-store",
+}
+
+
+def build(
+    *,
+    webhook_secret: bytes,
+    rules: Rules,
+    store: JobStore,
+    executor: Executor,
+    routes: Sequence[BaseRoute] = (),
+    drain_s: float = 10.0,
+) -> ASGIApp:
+    """The whole service as an ASGI application; its lifespan starts and stops the intake and the executor.
+
+    Args:
+        webhook_secret: GitHub's key for signing deliveries.
+        routes: what other parts add, for example the model endpoint.
+        drain_s: seconds that running jobs get to end at shutdown.
+    """
+    intake = Intake(store, on_stored=executor.nudge)
+    webhook = WebhookEndpoint(webhook_secret, rules, intake.accept)
+
+    @asynccontextmanager
+    async def lifespan(_app: Starlette) -> AsyncIterator[None]:
+        intake.start()
+        await executor.start()
+        try:
+            yield
+        finally:
+            await intake.close()
+            await executor.stop(drain_s=drain_s)
+            store.close()
+
+    application = Starlette(
+        routes=[
+            Route("/webhooks", webhook, methods=["POST"]),
+            Route("/", webhook, methods=["POST"]),
+            *health.routes(store.ping, lambda: executor.healthy),
+            *routes,
+        ],
+        lifespan=lifespan,
+    )
+    return Front(application)
+
+
+class Front:
+    """Around everything: security headers, one access line a request, and the catch-all that records what got out.
+
+    The line holds no query string, no header and no body: those can hold secrets.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        status = 0
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = MutableHeaders(scope=message)
+                for name, value in _SECURITY_HEADERS.items():
+                    headers.setdefault(name, value)
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_with_headers)
+        except Exception:
+            reference = uuid.uuid4().hex[:8]
+            _log.exception("error %s in %s %s", reference, scope["method"], scope["path"])
+            if status:
+                raise  # the answer has begun: only ending the connection tells the client
+            answer = JSONResponse({"error": "internal error", "reference": reference}, 500)
+            await answer(scope, receive, send_with_headers)
+        finally:
+            _access.info(
+                "request",
+                extra={
+                    "fields": {
+                        "method": scope["method"],
+                        "path": scope["path"],
+                        "status": status,
+                        "ms": round((time.perf_counter() - began) * 1000, 1),
+                    }
+                },
+            )
+
+
+class JsonLines(logging.Formatter):
+    """One JSON object a line; ``extra={"fields": …}`` is merged in."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        line = {
+            "at": round(record.created, 3),
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "message": record.getMessage(),
+            **getattr(record, "fields", {}),
+        }
+        if record.exc_info:
+            line["trace"] = self.formatException(record.exc_info)
+        return json.dumps(line, default=str)
+
+
+def set_up_logging(level: str) -> None:
+    """Everything of this process as JSON lines on standard error."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(JsonLines())
+    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
+    # Libraries that log whole requests would log what is in them.
+    for noisy in ("httpx", "httpcore", "openai", "dbos"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)
+
+
+def serve(app: ASGIApp, *, host: str, port: int) -> None:
+    """Run until SIGINT or SIGTERM, then drain."""
+    config = uvicorn.Config(
+        app,
+        host=host,
+        port=port,
+        access_log=False,
+        log_config=None,
+        server_header=False,
+        proxy_headers=False,
+        lifespan="on",
+        timeout_graceful_shutdown=15,
+    )
+    uvicorn.Server(config).run()

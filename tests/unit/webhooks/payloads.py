@@ -1,0 +1,51 @@
+"""Deliveries as GitHub sends them, cut down to a few fields more than we read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+def account(login: str = "maintainer", number: int = 7, kind: str = "User") -> dict[str, Any]:
+    return {"login": login, "id": number, "type": kind, "site_admin": False}
+
+
+def repository(**more: Any) -> dict[str, Any]:
+    return {"id": 42, "full_name": "acme/widget", "private": False, "archived": False, "disabled": False, **more}
+
+
+def issue(**more: Any) -> dict[str, Any]:
+    labels = [{"name": name} for name in ("bug", "backend", "P1", "agent")]
+    return {
+        "number": 12,
+        "title": "It breaks",
+        "body": None,
+        "state": "open",
+        "locked": False,
+        "labels": labels,
+        **more,
+    }
+
+
+def labeled(label: str = "agent", **more: Any) -> dict[str, Any]:
+    return {
+        "action": "labeled",
+        "issue": issue(),
+        "label": {"id": 1, "name": label, "color": "ededed"},
+        "repository": repository(),
+        "sender": account(),
+        "installation": {"id": 99, "node_id": "x"},
+        **more,
+    }
+
+
+def commented(body: str, *, user: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    user = user or account()
+    return {
+        "action": "created",
+        "issue": issue(),
+        "comment": {"id": 1001, "body": body, "user": user, "performed_via_github_app": None},
+        "repository": repository(),
+        "sender": user,
+        "installation": {"id": 99},
+        **more,
+    }
