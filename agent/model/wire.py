@@ -231,8 +231,7 @@ class Assembly:
             raise EmptyReply("the model returned no choices", todo="Try again later or use another model")
         if not self.finished:
             raise StreamBroken("the reply stopped midway", why="the stream ended without a finish reason")
-        raw = "".join(self._text)
-        text, refusal = without_reasoning(raw), "".join(self._refusal)
+        text, refusal = without_reasoning("".join(self._text)), "".join(self._refusal)
         calls: Sequence[ToolCall] = [
             ToolCall(id=c.id, name=c.name, arguments=c.arguments) for c in self._calls.values() if c.name
         ]
@@ -245,18 +244,15 @@ class Assembly:
             text=text,
             tool_calls=unique_calls(usable, request.messages),
             finish=finish,
-            usage=self._counted(body, model, count, raw),
+            usage=self.usage(body, model, count),
             refusal=refusal,
         )
 
-    def _counted(self, body: Mapping[str, Any], model: str, count: Counter, text: str) -> CallUsage:
-        produced = [
-            text,
-            *self._refusal,
-            *self._reasoning,
-            *(call.name + call.arguments for call in self._calls.values()),
-        ]
-        return usage_of(self._usage, model, count, body, "".join(produced))
+    def usage(self, body: Mapping[str, Any], model: str, count: Counter) -> CallUsage:
+        """What the call took, also when it has not ended properly."""
+        called = (call.name + call.arguments for call in self._calls.values())
+        produced = "".join([*self._text, *self._refusal, *self._reasoning, *called])
+        return usage_of(self._usage, model, count, body, produced)
 
 
 def usage_of(
