@@ -7,50 +7,22 @@ starts with an empty one, because the sandboxed process can read it in ``/proc/1
 
 from __future__ import annotations
 
-import json
-import marshal
 import os
-import resource
 import select
 import shutil
 import signal
 import subprocess
-import sys
-from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from sandbox import cgroup, inside, ownership, process
+from sandbox import cgroup, inside, landlock, launch, ownership, process, seccomp
 from sandbox.errors import SandboxBroken, SandboxUnavailable
-from sandbox.memory import memory_of_tree
+from sandbox.memory import memory_of, tree
 from sandbox.output import Output
 from sandbox.text import clean
 from sandbox.types import Cancelled, Command, End, Finished, Isolation, Limits, OnOutput
 from sandbox.users import LeasedUser, threads_of
-
-_STAGING = "/tmp"  # noqa: S108 - hidden by a file system of our own, in a mount namespace of our own
-_LAUNCHER = str(Path(__file__).with_name("launcher.py"))
-_OWN_PROCESSES = 8  # bubblewrap's two and a margin, counted for the same user
-
-
-@dataclass(frozen=True)
-class _Program:
-    """The bubblewrap of this machine and which options it knows."""
-
-    path: str
-    version: str
-    knows: frozenset[str]
-
-    @classmethod
-    def find(cls) -> _Program:
-        path = shutil.which("bwrap", path=process.DEFAULT_PATH)
-        if path is None:
-            raise SandboxUnavailable("bubblewrap is not installed", todo="Install the package bubblewrap")
-        words = process.run([path, "--help"]).output.decode("ascii", "replace").split()
-        version = process.run([path, "--version"]).output.decode("ascii", "replace").split()[-1:]
-        return cls(path, "".join(version), frozenset(word for word in words if word.startswith("--")))
 
 
 class Bubblewrap:
@@ -80,8 +52,9 @@ class Bubblewrap:
         with ExitStack() as stack:
             sink = stack.enter_context(log.open("wb")) if log else None
             group = stack.enter_context(cgroup.Group(self._place, command.limits)) if self._place else None
-            status = stack.enter_context(_Status())
+            status = stack.enter_context(launch.Status())
             child = stack.enter_context(self._start(command, group, status))
+            stack.callback(_end_namespace, status)
             output = Output(command.limits.output_bytes, sink, command.limits.log_bytes)
             ending = process.supervise(
                 child,
@@ -91,9 +64,9 @@ class Bubblewrap:
                 on_output=on_output,
                 gentle=False,
             )
-            status.read()
+            _end_namespace(status)
             out_of_memory = group is not None and group.out_of_memory()
-            return _judge(command, ending, output, status, out_of_memory, log)
+            return process.finished(_judge(command, ending, output, status, out_of_memory), output, log=log)
 
     def own(self, path: Path) -> None:
         if self._user is not None:
@@ -106,36 +79,33 @@ class Bubblewrap:
     def _uid(self) -> int | None:
         return self._user.uid if self._user else None
 
-    def _start(self, command: Command, group: cgroup.Group | None, status: _Status) -> subprocess.Popen[bytes]:
-        with ExitStack() as closing:
-            passed = [status.write_end]
-            closing.callback(status.started)
-
-            def hand_over(data: bytes) -> int:
-                fd = process.memory_file(data)
-                closing.callback(os.close, fd)
-                passed.append(fd)
-                return fd
-
+    def _start(self, command: Command, group: cgroup.Group | None, status: launch.Status) -> subprocess.Popen[bytes]:
+        with launch.Handover(status) as handover:
             mounts = inside.by_depth(command.mounts)
-            sources = [f"{_STAGING}/{number}" if self._user else str(m.source) for number, m in enumerate(mounts)]
+            sources = [launch.staged(number) if self._user else str(m.source) for number, m in enumerate(mounts)]
             options = inside.namespaces(self._program.knows, network=command.network)
-            options += inside.system(command.limits, self._program.knows, hand_over, network=command.network)
+            options += inside.system(command.limits, self._program.knows, handover.add, network=command.network)
             for source, mount in zip(sources, mounts, strict=True):
                 options += ["--bind" if mount.writable else "--ro-bind", source, mount.target]
             options += inside.closing(command.cwd, command.env)
-            options += ["--json-status-fd", str(status.write_end)]
-            argv = [self._program.path, "--args", str(hand_over(_arguments(options))), "--", *command.argv]
-            plan: Any = (
-                group.doors if group else (),
-                list(_resource_limits(command.limits, alone=self._user is not None)),
-                _STAGING,
-                [str(mount.source) for mount in mounts],
-                self._uid,
-                argv,
+            options += ["--json-status-fd", str(handover.status)]
+            if seccomp.supported():
+                options += ["--seccomp", str(handover.add(seccomp.kernel_filter()))]
+            plan = launch.Plan(
+                argv=(self._program.path, "--args", str(handover.add(_arguments(options))), "--", *command.argv),
+                env={},
+                doors=group.doors if group else (),
+                sources=tuple(str(mount.source) for mount in mounts) if self._user else None,
+                limits=tuple(launch.resource_limits(command.limits, others=self._other_threads)),
+                user=self._uid,
+                # The machine's network brings its abstract sockets along (a desktop's bus, for example).
+                ruleset=landlock.scopes_ruleset(landlock.version()) if command.network else b"",
+                pass_status=True,
             )
-            launcher = [sys.executable, "-I", "-S", "-E", _LAUNCHER, str(hand_over(marshal.dumps(plan)))]
-            return process.spawn(launcher, env={}, stdin=command.stdin, pass_fds=passed)
+            return launch.start(plan, handover, stdin=command.stdin)
+
+    def _other_threads(self) -> int:
+        return 0 if self._user else threads_of(os.geteuid())
 
     def _try_out(self) -> None:
         try:
@@ -152,48 +122,47 @@ class Bubblewrap:
         return f"bubblewrap {self._program.version}, {user}, limits by {limits}"
 
 
-class _Status:
-    """What bubblewrap tells on its own about a command, apart from the command's output."""
+@dataclass(frozen=True)
+class _Program:
+    """The bubblewrap of this machine and which options it knows."""
 
-    def __init__(self) -> None:
-        self._read_end, self.write_end = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
-        self.child: int | None = None
-        self.exit_code: int | None = None
+    path: str
+    version: str
+    knows: frozenset[str]
 
-    def __enter__(self) -> _Status:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._read_end)
-        self.started()
-
-    def started(self) -> None:
-        """Bubblewrap has its copy of the pipe: close ours."""
-        if self.write_end >= 0:
-            os.close(self.write_end)
-            self.write_end = -1
-
-    def read(self) -> None:
-        """Take in what was written; then make sure that nothing inside is alive."""
-        with suppress(BlockingIOError):
-            for line in os.read(self._read_end, 65536).splitlines():
-                self._take(json.loads(line))
-        if self.child is not None:
-            _end_namespace(self.child)
-
-    def _take(self, fact: dict[str, Any]) -> None:
-        self.child = fact.get("child-pid", self.child)
-        self.exit_code = fact.get("exit-code", self.exit_code)
+    @classmethod
+    def find(cls) -> _Program:
+        path = shutil.which("bwrap", path=process.DEFAULT_PATH)
+        if path is None:
+            raise SandboxUnavailable("bubblewrap is not installed", todo="Install the package bubblewrap")
+        words = process.run([path, "--help"]).output.decode("ascii", "replace").split()
+        version = process.run([path, "--version"]).output.decode("ascii", "replace").split()[-1:]
+        return cls(path, "".join(version), frozenset(word for word in words if word.startswith("--")))
 
 
-def _end_namespace(first: int) -> None:
-    """Kill the first process of a process namespace and wait for it: the kernel lets it go as the last one inside."""
+def _stop(pid: int, limits: Limits, cancelled: Cancelled | None, *, counted: bool) -> process.Stop:
+    """When to end a command early; the memory is watched here where no control group counts it."""
+    by_caller = process.stop_when(cancelled)
+    if counted or limits.memory_bytes is None:
+        return by_caller
+    bound = limits.memory_bytes
+    return lambda: by_caller() or (End.OUT_OF_MEMORY if memory_of(tree(pid)) > bound else None)
+
+
+def _end_namespace(status: launch.Status) -> None:
+    """Kill the first process of the namespace and wait for it: the kernel lets it go as the last one inside.
+
+    Bubblewrap's own death does the first part, but a moment later, and a moment is enough to change a file.
+    """
+    status.read()
+    if status.child is None:
+        return
     try:
-        fd = os.pidfd_open(first)
+        fd = os.pidfd_open(status.child)
     except ProcessLookupError:
         return
     try:
-        ids = _line(Path("/proc", str(first), "status"), "NSpid:").split()
+        ids = _line(Path("/proc", str(status.child), "status"), "NSpid:").split()
         if len(ids) > 1 and ids[-1] == "1":  # else the number has been given to some other process
             signal.pidfd_send_signal(fd, signal.SIGKILL)
             select.select([fd], [], [], 10)
@@ -211,43 +180,31 @@ def _line(path: Path, key: str) -> str:
     return ""
 
 
-def _stop(pid: int, limits: Limits, cancelled: Cancelled | None, *, counted: bool) -> process.Stop:
-    """When to end a command early; the memory is watched here where no control group counts it."""
-    by_caller = process.stop_when(cancelled)
-    if counted or limits.memory_bytes is None:
-        return by_caller
-    bound = limits.memory_bytes
-    return lambda: by_caller() or (End.OUT_OF_MEMORY if memory_of_tree(pid) > bound else None)
-
-
 def _judge(
-    command: Command, ending: process.Ending, output: Output, status: _Status, out_of_memory: bool, log: Path | None
-) -> Finished:
+    command: Command, ending: process.Ending, output: Output, status: launch.Status, out_of_memory: bool
+) -> process.Ending:
+    """What the ending of bubblewrap says about the command. A signal comes as 128 + its number, as from a shell."""
+    code = status.exit_code
     if ending.forced:
-        return process.finished(ending, output, log=log)
-    if out_of_memory and status.exit_code != 0:
-        return process.finished(replace(ending, forced=End.OUT_OF_MEMORY), output, log=log)
-    if status.exit_code is None and status.child is not None and _is_missing(command.argv[0], output):
-        return process.finished(replace(ending, returncode=127), output, log=log)
-    if status.exit_code is None:
-        raise SandboxBroken(
-            "The sandbox did not start",
-            why=clean(output.kept(), 2000).strip() or f"bubblewrap ended with {ending.returncode} and said nothing",
-        )
-    return process.finished(_as_told(ending, status.exit_code), output, log=log)
-
-
-def _is_missing(program: str, output: Output) -> bool:
-    return output.kept().startswith(b"bwrap: execvp " + os.fsencode(program) + b": ")
-
-
-def _as_told(ending: process.Ending, code: int) -> process.Ending:
-    """Bubblewrap, like a shell, reports a signal as 128 + its number."""
+        return ending
+    if out_of_memory and code != 0:
+        return replace(ending, forced=End.OUT_OF_MEMORY)
+    if code is None:
+        return replace(ending, returncode=_not_started(command, ending, output, status))
     if code - 128 == signal.SIGXCPU:
         return replace(ending, forced=End.TIMED_OUT)
-    if code - 128 in signal.valid_signals():
-        return replace(ending, returncode=128 - code)
-    return replace(ending, returncode=code)
+    return replace(ending, returncode=128 - code if code - 128 in signal.valid_signals() else code)
+
+
+def _not_started(command: Command, ending: process.Ending, output: Output, status: launch.Status) -> int:
+    """127 when it is only the program that is missing; else the sandbox is broken."""
+    said = output.kept()
+    if status.child is not None and said.startswith(b"bwrap: execvp " + os.fsencode(command.argv[0]) + b": "):
+        return 127
+    why = status.failed or status.missing or clean(said, 2000).strip()
+    raise SandboxBroken(
+        "The sandbox did not start", why=why or f"bubblewrap ended with {ending.returncode} and said nothing"
+    )
 
 
 def _arguments(options: list[str]) -> bytes:
@@ -256,17 +213,3 @@ def _arguments(options: list[str]) -> bytes:
         if "\0" in option:
             raise ValueError(f"a NUL character in {option!r} would end the option")
     return b"".join(os.fsencode(option) + b"\0" for option in options)
-
-
-def _resource_limits(limits: Limits, *, alone: bool) -> Iterator[tuple[int, int, int]]:
-    """(resource, soft, hard) of each process. ``alone``: nothing else runs as this user."""
-    yield resource.RLIMIT_CORE, 0, 0
-    most_files = min(4096, resource.getrlimit(resource.RLIMIT_NOFILE)[1])
-    yield resource.RLIMIT_NOFILE, most_files, most_files
-    if limits.file_bytes is not None:
-        yield resource.RLIMIT_FSIZE, limits.file_bytes, limits.file_bytes
-    if limits.cpu_s is not None:  # the soft limit's signal can be told from other deaths, the hard one's can't
-        yield resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + 5
-    if limits.pids is not None:
-        bound = limits.pids + _OWN_PROCESSES + (0 if alone else threads_of(os.geteuid()))
-        yield resource.RLIMIT_NPROC, bound, bound

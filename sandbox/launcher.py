@@ -1,38 +1,55 @@
 # ruff: noqa: PTH102, PTH112, PTH123, S302, S606
 # No pathlib, it is slow to import; and the input is our own parent's.
-"""Started by file name, once for each sandboxed command: sets limits, gives up every privilege, becomes bubblewrap.
+"""Started by file name, once for each untrusted command: sets limits, gives up every privilege, becomes the command.
 
 It is a program of its own because the parent has threads, and between fork and exec of a threaded process hardly
 anything is safe. Nothing heavy is imported: it costs about ten milliseconds.
 
-Its input is a marshalled tuple on the file descriptor named by the only argument; made in ``bubblewrap.py``.
+Its only argument names a file descriptor with the plan, a marshalled dictionary: see ``launch.py``. When it can't do
+what the plan says, it writes one line to the plan's status descriptor and ends.
 """
 
 import ctypes
 import marshal
 import os
 import resource
+import struct
 import sys
 
 _CLONE_NEWNS = 0x00020000
 _MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_PRIVATE = 0x2, 0x4, 0x1000, 0x4000, 0x40000
-_PR_SET_NO_NEW_PRIVS = 38
+_PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 22, 38
+_SECCOMP_MODE_FILTER = 2
+_KILL = 9
 _SYS_KEYCTL = {"x86_64": 250, "aarch64": 219}
 _KEYCTL_JOIN_SESSION_KEYRING = 1
+# The same number on every architecture.
+_SYS_LANDLOCK_CREATE_RULESET, _SYS_LANDLOCK_ADD_RULE, _SYS_LANDLOCK_RESTRICT_SELF = 444, 445, 446
+_LANDLOCK_RULE_PATH_BENEATH = 1
+_LANDLOCK_FILE_RIGHTS = 0b1100_0000_0000_0111  # execute, write, read, truncate, ioctl: what a rule on a file may name
 
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def _check(result: int, what: str) -> None:
+def _check(result: int, what: str) -> int:
     if result < 0:
-        sys.exit(f"launcher: {what}: {os.strerror(ctypes.get_errno())}")
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+    return result
+
+
+def _enter(doors: "list[str]") -> None:
+    """Join control groups."""
+    for door in doors:
+        with open(door, "w") as file:
+            file.write("0")
 
 
 def _mount(source: str, target: str, kind: bytes | None, flags: int, options: bytes | None = None) -> None:
     _check(_libc.mount(os.fsencode(source), os.fsencode(target), kind, flags, options), f"mount {source} on {target}")
 
 
-def _stage(staging: str, sources: list[str]) -> None:
+def _stage(staging: str, sources: "list[str]") -> None:
     """Bind each source to ``staging/<its number>`` in a private mount namespace.
 
     The unprivileged user could not reach a source below a folder such as ``/root``. The sources are opened before
@@ -52,22 +69,7 @@ def _stage(staging: str, sources: list[str]) -> None:
         os.close(fd)
 
 
-def _become(user: int) -> None:
-    os.setgroups([])
-    os.setresgid(user, user, user)
-    os.setresuid(user, user, user)
-    _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
-
-
-def main() -> None:
-    fd = int(sys.argv[1])
-    with os.fdopen(fd, "rb") as file:
-        cgroups, limits, staging, sources, user, argv = marshal.load(file)
-    for procs in cgroups:
-        with open(procs, "w") as file:
-            file.write("0")
-    if user is not None:
-        _stage(staging, sources)
+def _limit(limits: "list[tuple[int, int, int]]") -> None:
     keyctl = _SYS_KEYCTL.get(os.uname().machine)
     if keyctl is not None:  # keyrings know no namespaces: leave the parent's behind
         _libc.syscall(keyctl, _KEYCTL_JOIN_SESSION_KEYRING, None)
@@ -76,10 +78,107 @@ def main() -> None:
     for kind, soft, hard in limits:
         resource.setrlimit(kind, (soft, hard))
     os.umask(0o022)
-    os.chdir("/")
-    if user is not None:
-        _become(user)
-    os.execve(argv[0], argv, {})
+
+
+def _ruleset(attributes: bytes, rules: "list[tuple[str, int]]") -> int:
+    """A Landlock ruleset, as a file descriptor. What is not there needs no rule."""
+    create = _libc.syscall(_SYS_LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
+    ruleset = _check(create, "landlock_create_ruleset")
+    for path, rights in rules:
+        try:
+            fd = os.open(path, os.O_PATH | os.O_CLOEXEC)
+        except FileNotFoundError:
+            continue
+        if not os.path.isdir(path):
+            rights &= _LANDLOCK_FILE_RIGHTS
+        rule = struct.pack("=Qi", rights, fd)
+        added = _libc.syscall(_SYS_LANDLOCK_ADD_RULE, ruleset, _LANDLOCK_RULE_PATH_BENEATH, rule, 0)
+        _check(added, f"landlock_add_rule {path}")
+        os.close(fd)
+    return ruleset
+
+
+def _become(user: int) -> None:
+    os.setgroups([])
+    os.setresgid(user, user, user)
+    os.setresuid(user, user, user)
+
+
+def _die_with(parent: int) -> None:
+    """After the change of user, which resets it. The parent may have ended before it took effect."""
+    _check(_libc.prctl(_PR_SET_PDEATHSIG, _KILL, 0, 0, 0), "die with parent")
+    if os.getppid() != parent:
+        os._exit(1)
+
+
+def _filter(program: bytes) -> None:
+    class Program(ctypes.Structure):
+        _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
+
+    filled = Program(len(program) // 8, program)
+    _check(_libc.prctl(_PR_SET_SECCOMP, _SECCOMP_MODE_FILTER, ctypes.byref(filled), 0, 0), "seccomp")
+
+
+class _Plan:
+    """``launch.Plan`` as it arrives here."""
+
+    argv: "list[str]"
+    env: "dict[str, str]"
+    doors: "list[str]"
+    sources: "list[str] | None"
+    staging: str
+    limits: "list[tuple[int, int, int]]"
+    user: int | None
+    parent: int
+    ruleset: bytes
+    rules: "list[tuple[str, int]]"
+    filter: bytes
+    cwd: str
+    status: int
+    pass_status: bool
+    kill: bool
+
+    def __init__(self, descriptor: int) -> None:
+        with os.fdopen(descriptor, "rb") as file:
+            self.__dict__.update(marshal.load(file))
+
+
+def _confine(plan: _Plan) -> None:
+    _enter(plan.doors)
+    if plan.sources is not None:
+        _stage(plan.staging, plan.sources)
+    _limit(plan.limits)
+    ruleset = _ruleset(plan.ruleset, plan.rules) if plan.ruleset else None
+    if plan.user is not None:
+        _become(plan.user)
+    _die_with(plan.parent)
+    # A bubblewrap that is installed set-user-id needs that privilege; it sets this bit itself.
+    if plan.user is not None or ruleset is not None:
+        _check(_libc.prctl(_PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs")
+    if ruleset is not None:
+        _check(_libc.syscall(_SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0), "landlock_restrict_self")
+        os.close(ruleset)
+    if plan.filter:
+        _filter(plan.filter)
+    os.chdir(plan.cwd)
+
+
+def main() -> None:
+    plan = _Plan(int(sys.argv[1]))
+    try:
+        _confine(plan)
+    except OSError as error:
+        os.write(plan.status, f"failed {error}\n".encode(errors="replace"))
+        sys.exit(1)
+    if plan.kill:
+        os.kill(-1, _KILL)  # everything that this user may signal; the caller itself is left out
+        sys.exit(0)
+    os.set_inheritable(plan.status, plan.pass_status)
+    try:
+        os.execvpe(plan.argv[0], plan.argv, plan.env)
+    except OSError as error:
+        os.write(plan.status, f"missing {error}\n".encode(errors="replace"))
+        sys.exit(127)
 
 
 if __name__ == "__main__":

@@ -1,25 +1,31 @@
-"""Memory of a process and everything below it, for machines where no control group counts it."""
+"""Memory in use by processes, for machines where no control group counts it."""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 _PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
-def memory_of_tree(pid: int) -> int:
-    """Bytes in use by ``pid`` and its descendants, pages of files and of shared memory left out.
-
-    Files in temporary folders are bounded by the size of those folders instead.
-    """
-    total, pending = 0, [pid]
-    while pending:
-        folder = Path("/proc", str(pending.pop()))
+def memory_of(pids: Iterable[int]) -> int:
+    """Bytes in use by processes, pages of files and of shared memory left out."""
+    total = 0
+    for pid in pids:
         with suppress(OSError, ValueError):  # it may end while we look
-            _, resident, shared, *_ = (folder / "statm").read_text().split()
+            _, resident, shared, *_ = Path("/proc", str(pid), "statm").read_text().split()
             total += (int(resident) - int(shared)) * _PAGE
-            for task in (folder / "task").iterdir():
-                pending += map(int, (task / "children").read_text().split())
     return total
+
+
+def tree(pid: int) -> Iterator[int]:
+    """A process and its descendants."""
+    pending = [pid]
+    while pending:
+        pid = pending.pop()
+        yield pid
+        with suppress(OSError):
+            for task in Path("/proc", str(pid), "task").iterdir():
+                pending += map(int, (task / "children").read_text().split())
