@@ -21,7 +21,7 @@ import httpx
 from githubkit import GitHub
 from githubkit.auth import AppAuthStrategy, TokenAuthStrategy
 from githubkit.cache import MemCacheStrategy
-from githubkit.exception import GitHubException, RequestError, RequestFailed, RequestTimeout
+from githubkit.exception import GitHubException, RequestError, RequestFailed
 
 from agent.errors import GraftsmithError, OperatorError, RetryLater
 from app.github.errors import AnswerLost, Reply, is_limit, to_error, wait_s
@@ -178,12 +178,9 @@ async def _once(
         return response
     except RequestFailed as error:
         return _reply(error.response.raw_response, method, url)
-    except RequestTimeout as error:
-        return error.exc
     except RequestError as error:
-        if isinstance(error.exc, RequestFailed):  # raised inside the sign-in, while a token was fetched
-            return _reply(error.exc.response.raw_response, method, url)
-        return error.exc
+        cause: Exception = error.exc
+        return cause
     except GitHubException as error:
         return error
 

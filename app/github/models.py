@@ -155,10 +155,17 @@ class Tree(Seen):
     truncated: bool = False
 
 
+def _flat(value: object) -> object:
+    """A commit as the repository shows it, in the form of the Git database."""
+    return {**value["commit"], **value} if isinstance(value, dict) and "commit" in value else value
+
+
 class Compared(Seen):
     """``head`` against ``base``: ``status`` is ``identical``, ``ahead``, ``behind`` or ``diverged``."""
 
     status: str
+    commits: tuple[Annotated[Commit, BeforeValidator(_flat)], ...] = ()
+    """The first hundred commits that ``head`` has and ``base`` has not, oldest first."""
     ahead_by: int = 0
     behind_by: int = 0
 

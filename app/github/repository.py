@@ -300,7 +300,7 @@ class Repository:
     async def compare(self, base: str, head: str) -> Compared:
         """How commit ``head`` stands to commit ``base``."""
         url = await self._url("/compare/{base}...{head}", base=base, head=head)
-        return Compared.model_validate(await self._api.get(url, "compare commits", per_page=1))
+        return Compared.model_validate(await self._api.get(url, "compare commits", per_page=100))
 
     # ── pull requests ────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -1,0 +1,36 @@
+"""From a change set, which is data, to a branch and a pull request: checked first, written once."""
+
+from app.publish.policy import Accepted, ChangeSetRefused, Limits, Rules
+from app.publish.publisher import (
+    Kept,
+    Moved,
+    Proposal,
+    Published,
+    PullText,
+    SecretInPatch,
+    Unchanged,
+    as_patch,
+    keep,
+    propose,
+    review,
+    update,
+)
+
+__all__ = [
+    "Accepted",
+    "ChangeSetRefused",
+    "Kept",
+    "Limits",
+    "Moved",
+    "Proposal",
+    "Published",
+    "PullText",
+    "Rules",
+    "SecretInPatch",
+    "Unchanged",
+    "as_patch",
+    "keep",
+    "propose",
+    "review",
+    "update",
+]

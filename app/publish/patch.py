@@ -1,0 +1,63 @@
+"""A change as a patch that ``git apply`` takes. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterator
+
+from app.publish.policy import is_binary
+
+
+def patch(path: str, before: bytes | None, after: bytes | None, *, mode: str = "100644", old_mode: str = "") -> str:
+    """A unified diff with git's header. ``None``: the file is not there. Binary contents are only named.
+
+    Args:
+        mode: of the file as it will be (as it was, when it is deleted).
+        old_mode: of the file as it was; empty when it stays the same.
+    """
+    if before == after and old_mode in ("", mode):
+        return ""
+    head = "\n".join(_header(path, before, after, mode, old_mode)) + "\n"
+    if before == after:
+        return head
+    if is_binary(before or b"") or is_binary(after or b""):
+        return f"{head}Binary files differ\n"
+    old_name = "/dev/null" if before is None else _quoted(f"a/{path}")
+    new_name = "/dev/null" if after is None else _quoted(f"b/{path}")
+    old, new = _lines(before), _lines(after)
+    body = difflib.unified_diff(old, new, old_name, new_name)
+    return head + "".join(_ended(line) for line in body)
+
+
+def _header(path: str, before: bytes | None, after: bytes | None, mode: str, old_mode: str) -> Iterator[str]:
+    yield f"diff --git {_quoted(f'a/{path}')} {_quoted(f'b/{path}')}"
+    if before is None:
+        yield f"new file mode {mode}"
+    elif after is None:
+        yield f"deleted file mode {mode}"
+    elif old_mode and old_mode != mode:
+        yield f"old mode {old_mode}"
+        yield f"new mode {mode}"
+
+
+def _lines(content: bytes | None) -> list[str]:
+    """Lines as git counts them: ended by a newline and by nothing else."""
+    return re.findall(r"[^\n]*\n|[^\n]+", (content or b"").decode("utf-8"))
+
+
+def _ended(line: str) -> str:
+    return line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+def _quoted(name: str) -> str:
+    """As git writes names in headers: C quotes where a quote, backslash or non-ASCII sign would be ambiguous."""
+    raw = name.encode("utf-8", "surrogateescape")
+    if all(0x20 <= byte < 0x7F and byte not in b'"\\' for byte in raw):
+        return name
+    spelled = "".join(chr(b) if 0x20 <= b < 0x7F and b not in b'"\\' else _octal(b) for b in raw)
+    return f'"{spelled}"'
+
+
+def _octal(byte: int) -> str:
+    return {0x22: '\\"', 0x5C: "\\\\"}.get(byte, f"\\{byte:03o}")

@@ -1,0 +1,364 @@
+"""A change set becomes one commit on one branch and one pull request, however often the job is killed on the way.
+
+Nothing here depends on memory: the branch has a name made from the issue, the commit names its job, GitHub keeps one
+open pull request a branch, and ids that the job stored are passed in. Each function looks for its own traces first.
+Branches only ever move forward by fast-forward; a branch with somebody else's work on top is never touched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, replace
+
+from agent import paths
+from agent.errors import UserError
+from agent.types import ChangeSet, FileChange
+from app.github import NotFound, Rejected, Repository, TreeChange
+from app.publish import patch as patches
+from app.publish import policy, secrets
+from app.publish.policy import Accepted, BaseEntry, Rules
+from app.report.facts import LeftOut, Review
+from app.report.names import JOB_TRAILER
+
+_AT_ONCE = 4
+_NAMES = 20
+_NO_FORCE = "somebody else's commits are never overwritten"
+
+
+# ── values ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """What to publish, with the texts that stand beside it."""
+
+    accepted: Accepted
+    job_id: str
+    branch: str
+    """The bot's own branch: where the work goes, or is kept when it can't go to a person's branch."""
+    message: str
+    """Commit message; ends with the job's trailer."""
+    own_commits: frozenset[str] = frozenset()
+    """Commits that earlier jobs of the same issue have published: these may be built upon."""
+
+
+@dataclass(frozen=True)
+class PullText:
+    title: str
+    body: str
+    base_ref: str
+    draft: bool
+
+
+@dataclass(frozen=True)
+class Published:
+    """The commit is on ``branch``; the pull request is ``pull_number``."""
+
+    branch: str
+    commit_sha: str
+    pull_number: int | None
+    """``None`` where the branch belongs to a pull request that the caller knows."""
+    updated: bool
+    """An open pull request was there already."""
+    draft: bool = False
+
+
+@dataclass(frozen=True)
+class Kept:
+    """The commit could not go where it was meant to; it is kept on a branch of the bot's own."""
+
+    branch: str
+    commit_sha: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Moved:
+    """The branch has new commits that don't touch what we changed: test ``change_set`` on them, then update again."""
+
+    head_sha: str
+    change_set: ChangeSet
+
+
+@dataclass(frozen=True)
+class Unchanged:
+    """There is nothing to publish; nothing was written."""
+
+    reason: str
+
+
+class SecretInPatch(UserError):
+    """The change holds what looks like a secret. Nothing is published."""
+
+    code = "secret_in_patch"
+
+
+# ── checking ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def review(
+    repository: Repository, change_set: ChangeSet, rules: Rules, sentinels: Collection[str] = ()
+) -> tuple[Accepted, Review]:
+    """Check a change set against the repository; nothing is written.
+
+    Args:
+        sentinels: exact values of our own that must never be published.
+
+    Raises:
+        ChangeSetRefused: see ``policy.check``.
+        SecretInPatch: new secrets in the contents or paths.
+    """
+    base = await base_entries(repository, change_set.base_sha, [change.path for change in change_set.changes])
+    accepted = policy.check(change_set, base, rules)
+    for change in accepted.changes:
+        await _refuse_secrets(repository, change, base.get(change.path), sentinels)
+    left_out = [await _left_out(repository, held, base, sentinels) for held in accepted.held_back]
+    return accepted, Review(tuple(left_out), accepted.remarks, accepted.deleted, accepted.added)
+
+
+async def base_entries(repository: Repository, base_sha: str, changed: Iterable[str]) -> dict[str, BaseEntry]:
+    """The base commit's tree as the policy wants it: whole, or around ``changed`` where GitHub cuts the listing."""
+    root = (await repository.commit(base_sha)).tree
+    tree = await repository.tree(root)
+    if not tree.truncated:
+        return {e.path: BaseEntry(e.mode, e.sha) for e in tree.entries if e.type != "tree"}
+    wanted = {folder for path in changed for folder in paths.parents(path)}
+    found: dict[str, BaseEntry] = {}
+    waiting = [("", root)]
+    while waiting:
+        folder, sha = waiting.pop()
+        for entry in (await repository.tree(sha, recursive=False)).entries:
+            path = f"{folder}{entry.path}"
+            if entry.type != "tree":
+                found[path] = BaseEntry(entry.mode, entry.sha)
+            elif path in wanted:
+                waiting.append((f"{path}/", entry.sha))
+            else:
+                # A folder that is not opened still has a name that a new one could clash with.
+                found[f"{path}/."] = BaseEntry(policy.FILE, entry.sha)
+    return found
+
+
+async def _refuse_secrets(
+    repository: Repository, change: FileChange, entry: BaseEntry | None, sentinels: Collection[str]
+) -> None:
+    hits = {hit.value: hit for hit in _hits(change, sentinels)}
+    if hits and entry is not None and change.content is not None:
+        # What stands in the repository already is not ours to leak; only what is new counts.
+        known = replace_content(change, await repository.blob(entry.sha))
+        hits = {value: hit for value, hit in hits.items() if value not in {h.value for h in _hits(known, ())}}
+    if hits:
+        hit = min(hits.values(), key=lambda h: h.line)
+        raise SecretInPatch(
+            "The change holds what looks like a secret, so nothing was published",
+            why=f"{hit.name} in {change.path!r}, line {hit.line}",
+            todo="Remove it or use a placeholder such as 'xxxx', then ask again",
+        )
+
+
+def _hits(change: FileChange, sentinels: Collection[str]) -> Iterable[secrets.Hit]:
+    for text in (change.path, *secrets.as_text(change.content or b"")):
+        yield from secrets.find(text, sentinels)
+
+
+def replace_content(change: FileChange, content: bytes) -> FileChange:
+    return change.model_copy(update={"content": content})
+
+
+async def _left_out(
+    repository: Repository, held: policy.HeldBack, base: dict[str, BaseEntry], sentinels: Collection[str]
+) -> LeftOut:
+    shown = await _patch(repository, held.change, base)
+    return LeftOut(held.change.path, held.reason, secrets.redact(shown, sentinels))
+
+
+async def _patch(repository: Repository, change: FileChange, base: dict[str, BaseEntry]) -> str:
+    entry = base.get(change.path)
+    before = await repository.blob(entry.sha) if entry else None
+    mode = entry.mode if entry and change.content is None else change.mode
+    return patches.patch(change.path, before, change.content, mode=mode, old_mode=entry.mode if entry else "")
+
+
+async def as_patch(repository: Repository, accepted: Accepted) -> str:
+    """The change as one patch, for where nothing may be pushed: a fork's branch."""
+    base = await base_entries(repository, accepted.base_sha, [change.path for change in accepted.changes])
+    return "".join([await _patch(repository, change, base) for change in accepted.changes])
+
+
+# ── publishing ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def propose(repository: Repository, proposal: Proposal, text: PullText) -> Published | Unchanged:
+    """Put the change on the bot's branch and open or update its one pull request.
+
+    An open pull request of the same branch, with nothing but our commits, gets one more commit. Where people have added
+    to the branch, or closed its pull request, the next free name is taken.
+    """
+    tree = await _tree(repository, proposal.accepted)
+    if tree is None:
+        return Unchanged("the files are the same as before")
+    branch, commit = await _on_own_branch(repository, proposal, tree)
+    return await _pull(repository, branch, commit, text)
+
+
+async def update(repository: Repository, proposal: Proposal, branch: str) -> Published | Kept | Moved | Unchanged:
+    """Add the change to ``branch``, the head of a pull request in this very repository.
+
+    The change was made on ``proposal.accepted.base_sha``. Where the branch has moved since, the answer is ``Moved`` if
+    the change still fits; else the work is kept on the bot's own branch.
+    """
+    base = proposal.accepted.base_sha
+    tree = await _tree(repository, proposal.accepted)
+    if tree is None:
+        return Unchanged("the files are the same as before")
+    head = await repository.branch(branch)
+    if head is not None and (done := await _ours(repository, head, proposal, tree)):
+        return Published(branch, done, None, updated=True)
+    if head == base:
+        commit = await repository.create_commit(proposal.message, tree, [base])
+        if await repository.advance_branch(branch, commit.sha):
+            return Published(branch, commit.sha, None, updated=True)
+        head = await repository.branch(branch)  # moved in this very moment
+    if head is None:
+        return await _keep(repository, proposal, tree, "the branch was deleted while the job ran")
+    return await _rebased(repository, proposal, tree, head)
+
+
+async def _rebased(repository: Repository, proposal: Proposal, tree: str, head: str) -> Kept | Moved:
+    accepted = proposal.accepted
+    if (await repository.compare(accepted.base_sha, head)).status != "ahead":
+        return await _keep(repository, proposal, tree, f"the branch was rewritten while the job ran, and {_NO_FORCE}")
+    changed = [change.path for change in accepted.changes]
+    before = await base_entries(repository, accepted.base_sha, changed)
+    after = await base_entries(repository, head, changed)
+    if not fits(accepted.changes, before, after):
+        return await _keep(
+            repository, proposal, tree, f"the branch got other changes to the same files, and {_NO_FORCE}"
+        )
+    return Moved(head, ChangeSet(base_sha=head, changes=accepted.changes))
+
+
+def fits(changes: Iterable[FileChange], before: policy.Base, after: policy.Base) -> bool:
+    """Whether the changes, made on ``before``, say the same on ``after``: what they touch is what it was. Pure."""
+    return all(before.get(change.path) == after.get(change.path) for change in changes)
+
+
+async def keep(repository: Repository, proposal: Proposal, reason: str) -> Kept | Unchanged:
+    """Keep the work on a branch of the bot's own, without a pull request."""
+    tree = await _tree(repository, proposal.accepted)
+    if tree is None:
+        return Unchanged("the files are the same as before")
+    return await _keep(repository, proposal, tree, reason)
+
+
+async def _keep(repository: Repository, proposal: Proposal, tree: str, reason: str) -> Kept:
+    branch, commit = await _on_own_branch(repository, replace(proposal, own_commits=frozenset()), tree)
+    return Kept(branch, commit, reason)
+
+
+# ── steps ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+async def _tree(repository: Repository, accepted: Accepted) -> str | None:
+    """The id of the base's tree with the changes; ``None`` when that is the base's own."""
+    if not accepted.changes:
+        return None
+    base = (await repository.commit(accepted.base_sha)).tree
+    gate = asyncio.Semaphore(_AT_ONCE)
+
+    async def entry(change: FileChange) -> TreeChange:
+        if change.content is None:
+            return TreeChange(change.path, change.mode, None)
+        async with gate:
+            return TreeChange(change.path, change.mode, await repository.create_blob(change.content))
+
+    async with asyncio.TaskGroup() as group:
+        tasks = [group.create_task(entry(change)) for change in accepted.changes]
+    tree = await repository.create_tree(base, [task.result() for task in tasks])
+    return None if tree == base else tree
+
+
+async def _on_own_branch(repository: Repository, proposal: Proposal, tree: str) -> tuple[str, str]:
+    """The bot's branch with our commit at its head: branch name and commit."""
+    for number in range(1, _NAMES + 1):
+        name = proposal.branch if number == 1 else f"{proposal.branch}-{number}"
+        if commit := await _placed(repository, proposal, tree, name):
+            return name, commit
+    raise UserError(
+        "No name is left for a branch",
+        why=f"{proposal.branch} and {_NAMES - 1} more like it are in use",
+        todo="Delete old branches of this issue",
+    )
+
+
+async def _placed(repository: Repository, proposal: Proposal, tree: str, name: str) -> str | None:
+    """Our commit at the head of branch ``name``, or ``None`` where the branch is somebody else's."""
+    base = proposal.accepted.base_sha
+    head = await repository.branch(name)
+    if head is None:
+        commit = await repository.create_commit(proposal.message, tree, [base])
+        head = await repository.create_branch(name, commit.sha)
+        if head == commit.sha:
+            return head
+    if done := await _ours(repository, head, proposal, tree):
+        return done
+    if head not in proposal.own_commits or not await _is_open(repository, name):
+        return None
+    # A further job of the same issue: one more commit on top, and the base too where that has moved on.
+    behind = (await repository.compare(base, head)).status in ("ahead", "identical")
+    commit = await repository.create_commit(proposal.message, tree, [head] if behind else [head, base])
+    return commit.sha if await repository.advance_branch(name, commit.sha) else None
+
+
+async def _ours(repository: Repository, head: str, proposal: Proposal, tree: str) -> str | None:
+    """This job's own commit below ``head``, from before a crash: it names the job and holds exactly this tree."""
+    trailer = f"{JOB_TRAILER}: {proposal.job_id}"
+    try:
+        compared = await repository.compare(proposal.accepted.base_sha, head)
+    except NotFound:
+        return None  # nothing in common
+    mine = (c for c in compared.commits if c.tree == tree and c.message.rstrip().rsplit("\n", 1)[-1].strip() == trailer)
+    return next((commit.sha for commit in mine), None)
+
+
+async def _is_open(repository: Repository, branch: str) -> bool:
+    return any(pull.state == "open" for pull in await repository.pulls_from(branch))
+
+
+async def _pull(repository: Repository, branch: str, commit: str, text: PullText) -> Published | Unchanged:
+    pulls = await repository.pulls_from(branch)
+    there = next((pull for pull in pulls if pull.state == "open"), None)
+    # A pull request that a person closed or merged after our commit was made is an answer; it is not asked again.
+    there = there or next((pull for pull in pulls if pull.head.sha == commit), None)
+    if there is None:
+        return await _open(repository, branch, commit, text)
+    if (
+        there.state == "open"
+        and (there.title, there.body) != (text.title, text.body)
+        and _is_bots(there.body, text.body)
+    ):
+        await repository.edit_pull(there.number, title=text.title, body=text.body)
+    return Published(branch, commit, there.number, updated=True, draft=there.draft)
+
+
+def _is_bots(body: str, ours: str) -> bool:
+    """Whether a body begins with our marker: a description that a person wrote stays theirs."""
+    marker = ours.split("\n", 1)[0]
+    return body.replace("\r\n", "\n").split("\n", 1)[0] == marker
+
+
+async def _open(repository: Repository, branch: str, commit: str, text: PullText) -> Published | Unchanged:
+    fields = {"branch": branch, "base": text.base_ref, "title": text.title, "body": text.body}
+    draft = text.draft
+    try:
+        pull = await repository.open_pull(**fields, draft=draft)
+    except Rejected as error:
+        if "no commits between" in error.message.lower():
+            return Unchanged("the base branch already holds the same change")
+        if not draft or "draft" not in error.message.lower():
+            raise
+        # Private repositories on GitHub's free plan have no drafts; the body says that it is not proven.
+        draft = False
+        pull = await repository.open_pull(**fields, draft=draft)
+    return Published(branch, commit, pull.number, updated=False, draft=pull.draft)

@@ -1,0 +1,88 @@
+"""Secrets that must not leave: known exact values under usual spellings, and the shapes of common tokens. Pure."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from urllib.parse import quote
+
+# Name → shape. The captured part is what must look random for the match to count.
+SHAPES: dict[str, re.Pattern[str]] = {
+    name: re.compile(shape)
+    for name, shape in {
+        "GitHub token": r"\bgh[pousr]_([A-Za-z0-9_.-]{20,})",
+        "GitHub fine-grained token": r"\bgithub_pat_([A-Za-z0-9_]{20,})",
+        "GitLab token": r"\bglpat-([A-Za-z0-9_-]{20,})",
+        "model provider key": r"\bsk-([A-Za-z0-9_-]{20,})",
+        "AWS access key": r"\b(?:AKIA|ASIA)([0-9A-Z]{16})\b",
+        "Google key": r"\bAIza([A-Za-z0-9_-]{35})",
+        "Slack token": r"\bxox[abeoprs]-([A-Za-z0-9-]{16,})",
+        "Stripe key": r"\b[rs]k_live_([A-Za-z0-9]{20,})",
+        "npm token": r"\bnpm_([A-Za-z0-9]{36})\b",
+        "PyPI token": r"\bpypi-(AgE[A-Za-z0-9_-]{50,})",
+        "JSON web token": r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.([A-Za-z0-9_-]{20,})",
+        "private key": r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----\s*([A-Za-z0-9+/=\s]{40,})",
+    }.items()
+}
+_LEAST_SENTINEL = 8  # shorter values would match by chance
+REDACTED = "[redacted]"
+
+
+@dataclass(frozen=True)
+class Hit:
+    """A secret in a text. ``value`` is for comparing only and is never shown."""
+
+    name: str
+    line: int
+    value: str = field(repr=False)
+
+
+def find(text: str, sentinels: Iterable[str] = ()) -> Iterator[Hit]:
+    """The secrets in ``text``. ``sentinels`` are exact values of ours, found in plain, base64, hex and URL spelling."""
+    for sentinel in sentinels:
+        for spelling in _spellings(sentinel):
+            if (at := text.find(spelling)) != -1:
+                yield Hit("one of our own secrets", text.count("\n", 0, at) + 1, sentinel)
+                break
+    for name, shape in SHAPES.items():
+        for found in shape.finditer(text):
+            if not _placeholder(found[1]):
+                yield Hit(name, text.count("\n", 0, found.start()) + 1, found[0])
+
+
+def redact(text: str, sentinels: Iterable[str] = ()) -> str:
+    """``text`` with every secret replaced."""
+    for sentinel in sorted(sentinels, key=len, reverse=True):
+        for spelling in _spellings(sentinel):
+            text = text.replace(spelling, REDACTED)
+    for shape in SHAPES.values():
+        text = shape.sub(lambda m: m[0] if _placeholder(m[1]) else REDACTED, text)
+    return text
+
+
+def as_text(content: bytes) -> Iterator[str]:
+    """The readings of ``content`` in which a secret could stand: bytes as they are, and UTF-16."""
+    yield content.decode("latin-1")
+    if b"\0" in content:
+        yield content.replace(b"\0", b"").decode("latin-1")
+
+
+def _placeholder(value: str) -> bool:
+    """Documentation's ``xxxx…`` and ``…EXAMPLE``: nothing random in it."""
+    return len(set(value)) <= 4 or value.endswith("EXAMPLE")
+
+
+def _spellings(value: str) -> tuple[str, ...]:
+    if len(value) < _LEAST_SENTINEL:
+        return ()
+    raw = value.encode()
+    # Base64 of a longer text that holds the value depends on where it starts: drop what the neighbours decide.
+    shifted = (
+        base64.b64encode(b"\0" * shift + raw)
+        .decode()[(0, 2, 3)[shift] :]
+        .rstrip("=")[: -1 if (shift + len(raw)) % 3 else None]
+        for shift in range(3)
+    )
+    return tuple(dict.fromkeys((value, *shifted, raw.hex(), quote(value, safe=""), value[::-1])))
