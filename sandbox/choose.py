@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from sandbox.bubblewrap import Bubblewrap
+from sandbox.container import ContainerFallback
 from sandbox.errors import SandboxUnavailable
 from sandbox.types import Cancelled, Command, Finished, Isolation, OnOutput, Sandbox
 
@@ -20,11 +22,20 @@ def open_sandbox(*, require: bool = True) -> Sandbox:
         SandboxUnavailable: nothing isolates here; names the package to install.
     """
     try:
-        return Bubblewrap()
+        return _best()
     except SandboxUnavailable as error:
         if require:
             raise
         return Refusing(error)
+
+
+def _best() -> Sandbox:
+    try:
+        return Bubblewrap()
+    except SandboxUnavailable as error:
+        if os.geteuid() != 0:
+            raise
+        return ContainerFallback(reason=str(error))
 
 
 class Refusing:

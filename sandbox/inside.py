@@ -69,6 +69,15 @@ def system(limits: Limits, knows: frozenset[str], hand_over: Callable[[bytes], i
     return [*options, "--dir", "/run", "--symlink", "../tmp", "/var/tmp"]  # noqa: S108
 
 
+def system_paths(*, network: bool) -> Iterator[str]:
+    """The readable part of the system where there are no mounts and the machine's own files are seen in their place."""
+    yield from (f"/{name}" for name in _SYSTEM)
+    yield from _etc()
+    yield from _FILES
+    if network:
+        yield str(Path("/etc/resolv.conf").resolve())
+
+
 def by_depth(mounts: tuple[Mount, ...]) -> list[Mount]:
     """A mount may lie below another one, so the outer comes first; of two equals the later wins."""
     return sorted(mounts, key=lambda mount: len(PurePosixPath(mount.target).parts))
@@ -89,7 +98,10 @@ def _read_only_system() -> Iterator[str]:
             yield from ("--symlink", str(path.readlink()), str(path))
         elif path.is_dir():
             yield from ("--ro-bind", str(path), str(path))
-    etc = Path("/etc")
+    for file in _etc():
+        yield from ("--ro-bind-try", file, file)
+
+
+def _etc() -> Iterator[str]:
     for pattern in _ETC:
-        for path in sorted(etc.glob(pattern)):
-            yield from ("--ro-bind-try", str(path), str(path))
+        yield from map(str, sorted(Path("/etc").glob(pattern)))

@@ -1,4 +1,4 @@
-# ruff: noqa: PTH102, PTH112, PTH123, S302, S606
+# ruff: noqa: PTH102, PTH112, PTH118, PTH123, S302, S606
 # No pathlib, it is slow to import; and the input is our own parent's.
 """Started by file name, once for each untrusted command: sets limits, gives up every privilege, becomes the command.
 
@@ -99,6 +99,8 @@ def _ruleset(attributes: bytes, rules: "list[tuple[str, int]]") -> int:
 
 
 def _become(user: int) -> None:
+    for stream in (1, 2):  # pipes of ours; their new user must be able to open them again, as /dev/stderr
+        os.fchown(stream, user, user)
     os.setgroups([])
     os.setresgid(user, user, user)
     os.setresuid(user, user, user)
@@ -163,6 +165,19 @@ def _confine(plan: _Plan) -> None:
     os.chdir(plan.cwd)
 
 
+def _execute(argv: "list[str]", env: "dict[str, str]") -> OSError:
+    """Returns only when there is no such program. ``os.execvpe`` would import modules that are out of reach by now."""
+    problem = OSError(2, os.strerror(2), argv[0])
+    folders = [""] if "/" in argv[0] else env.get("PATH", "").split(":")
+    for folder in folders:
+        try:
+            os.execve(os.path.join(folder, argv[0]), argv, env)
+        except OSError as error:
+            if not isinstance(error, FileNotFoundError):
+                problem = error
+    return problem
+
+
 def main() -> None:
     plan = _Plan(int(sys.argv[1]))
     try:
@@ -174,11 +189,8 @@ def main() -> None:
         os.kill(-1, _KILL)  # everything that this user may signal; the caller itself is left out
         sys.exit(0)
     os.set_inheritable(plan.status, plan.pass_status)
-    try:
-        os.execvpe(plan.argv[0], plan.argv, plan.env)
-    except OSError as error:
-        os.write(plan.status, f"missing {error}\n".encode(errors="replace"))
-        sys.exit(127)
+    os.write(plan.status, f"missing {_execute(plan.argv, plan.env)}\n".encode(errors="replace"))
+    sys.exit(127)
 
 
 if __name__ == "__main__":

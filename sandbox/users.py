@@ -6,6 +6,7 @@ import fcntl
 import os
 import signal
 import time
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -51,14 +52,26 @@ def _first_free() -> tuple[int, int]:
 
 
 def processes_of(uid: int) -> list[int]:
-    """Ids of the processes that run as ``uid``, zombies left out."""
-    found = []
+    """Ids of the processes that run as ``uid``, those that have ended left out."""
+    return [pid for pid, state, _ in _all_of(uid) if state != "Z"]
+
+
+def reap(uid: int) -> None:
+    """Let go of ended processes of ``uid`` that became our children, as happens to process 1 of a container."""
+    for pid, state, parent in _all_of(uid):
+        if state == "Z" and parent == os.getpid():
+            with suppress(ChildProcessError):
+                os.waitpid(pid, os.WNOHANG)
+
+
+def _all_of(uid: int) -> Iterator[tuple[int, str, int]]:
+    """(process, state, parent)."""
     for entry in os.scandir("/proc"):
         if entry.name.isdigit():
             with suppress(OSError):
-                if entry.stat().st_uid == uid and not _is_zombie(entry.path):
-                    found.append(int(entry.name))
-    return found
+                if entry.stat().st_uid == uid:
+                    state, parent = Path(entry.path, "stat").read_text().rpartition(")")[2].split()[:2]
+                    yield int(entry.name), state, int(parent)
 
 
 def threads_of(uid: int) -> int:
@@ -81,7 +94,3 @@ def kill_all(uid: int) -> None:
             with suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
         time.sleep(0.002)
-
-
-def _is_zombie(folder: str) -> bool:
-    return Path(folder, "stat").read_text().rpartition(")")[2].split()[0] == "Z"

@@ -1,0 +1,231 @@
+"""For plain containers, where bubblewrap can't start: weaker, and it says so.
+
+A user of its own, Landlock for paths, a system call filter, resource limits and an empty environment. What is missing
+against namespaces: other processes' command lines can be read, paths appear where they really are, there is no network
+at all (not even loopback) without ``network``, and the temporary folder is bounded by file, not as a whole.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from sandbox import cgroup, inside, landlock, launch, ownership, process, seccomp
+from sandbox.errors import SandboxBroken, SandboxUnavailable
+from sandbox.memory import memory_of
+from sandbox.output import Output
+from sandbox.types import Cancelled, Command, End, Finished, Isolation, Limits, Mount, OnOutput
+from sandbox.users import LeasedUser, kill_all, processes_of, reap
+
+_DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - semaphores live there; what is left behind is removed
+_LOST = "no own process list, paths or loopback network"
+
+
+class ContainerFallback:
+    """See :class:`sandbox.types.Sandbox`. Safe for several threads at once, but runs one command at a time: everything
+    that its user runs is killed at the end of each.
+
+    A mount whose target is not its source becomes a link for the time of the command, so nothing may be at that place.
+
+    Args:
+        reason: why there is nothing better.
+
+    Raises:
+        SandboxUnavailable: not root, or the kernel lacks Landlock.
+    """
+
+    def __init__(self, reason: str) -> None:
+        self._landlock = landlock.version()
+        _require(os.geteuid() == 0, "only root can run commands as another user")
+        _require(self._landlock > 0, "this kernel has no Landlock")
+        _require(seccomp.supported(), "no system call filter is known for this processor")
+        self._place = cgroup.find()
+        self._user = LeasedUser()
+        self._one_at_a_time = threading.Lock()
+        limits = str(self._place) if self._place else "resource limits and a watch on memory"
+        self.isolation = Isolation(
+            "container-fallback",
+            degraded=True,
+            detail=f"user {self._user.uid}, Landlock {self._landlock}, system call filter, limits by {limits}; "
+            f"{_LOST}. Why: {reason}",
+        )
+        self._try_out()
+
+    def run(
+        self,
+        command: Command,
+        *,
+        on_output: OnOutput | None = None,
+        cancelled: Cancelled | None = None,
+        log: Path | None = None,
+    ) -> Finished:
+        limits = command.limits
+        with ExitStack() as stack:
+            stack.enter_context(self._one_at_a_time)
+            sink = stack.enter_context(log.open("wb")) if log else None
+            home = stack.enter_context(self._home())
+            stack.enter_context(_views(command.mounts, home))
+            group = stack.enter_context(cgroup.Group(self._place, limits)) if self._place else None
+            stack.callback(self._end_all)
+            status = stack.enter_context(launch.Status())
+            with launch.Handover(status) as handover:
+                plan = self._plan(command, home, group)
+                child = stack.enter_context(launch.start(plan, handover, stdin=command.stdin))
+            output = Output(limits.output_bytes, sink, limits.log_bytes)
+            ending = process.supervise(
+                child,
+                {child.stdout: output},
+                wall_s=limits.wall_s,
+                stop=self._stop(limits, cancelled, counted=group is not None),
+                on_output=on_output,
+                gentle=False,
+            )
+            self._end_all()
+            status.read()
+            out_of_memory = group is not None and group.out_of_memory()
+            return process.finished(_judge(ending, status, out_of_memory), output, log=log)
+
+    def own(self, path: Path) -> None:
+        ownership.give(path, self._user.uid)
+
+    def reclaim(self, path: Path) -> None:
+        ownership.take_back(path, self._user.uid)
+
+    def _plan(self, command: Command, home: Path, group: cgroup.Group | None) -> launch.Plan:
+        places = {"HOME": str(home), "TMPDIR": str(home / "tmp")}
+        env = {name: _below(value, home) for name, value in command.env.items()}
+        return launch.Plan(
+            argv=command.argv,
+            env={**inside.BASE_ENV, **places, **env},
+            doors=group.doors if group else (),
+            limits=tuple(launch.resource_limits(command.limits)),
+            user=self._user.uid,
+            ruleset=landlock.files_ruleset(self._landlock),
+            rules=tuple(self._rules(command, home)),
+            filter=seccomp.lone_filter(network=command.network),
+            cwd=command.cwd,
+        )
+
+    def _rules(self, command: Command, home: Path) -> Iterator[tuple[str, int]]:
+        """(path, rights), nothing but what bubblewrap would show."""
+        known = landlock.all_rights(self._landlock)
+        for path in inside.system_paths(network=command.network):
+            yield path, landlock.READ & known
+        for name in _DEVICES:
+            yield f"/dev/{name}", landlock.DEVICE & known
+        for path in ("/proc", "/dev/fd"):
+            yield path, landlock.READ & known
+        for folder in (_SHARED_MEMORY, home):
+            yield str(folder), landlock.write_rights(self._landlock)
+        for mount in command.mounts:
+            rights = landlock.write_rights(self._landlock) if mount.writable else landlock.READ & known
+            yield str(mount.source), rights
+
+    def _stop(self, limits: Limits, cancelled: Cancelled | None, *, counted: bool) -> process.Stop:
+        by_caller = process.stop_when(cancelled)
+        if counted or limits.memory_bytes is None:
+            return by_caller
+        bound, uid = limits.memory_bytes, self._user.uid
+        return lambda: by_caller() or (End.OUT_OF_MEMORY if memory_of(processes_of(uid)) > bound else None)
+
+    def _end_all(self) -> None:
+        """One signal to all of the user's processes at once: a fork bomb can't run ahead of it."""
+        if processes_of(self._user.uid):
+            with launch.Status() as status, launch.Handover(status) as handover:
+                plan = launch.Plan(argv=(), env={}, user=self._user.uid, kill=True)
+                with launch.start(plan, handover, stdin=b"") as child:
+                    process.supervise(child, {child.stdout: Output(0)}, wall_s=10, stop=lambda: None, gentle=False)
+        kill_all(self._user.uid)
+        reap(self._user.uid)
+
+    @contextmanager
+    def _home(self) -> Iterator[Path]:
+        """A home for one command, with a temporary folder; gone afterwards, like what it left in shared memory."""
+        home = Path(tempfile.mkdtemp(prefix="graftsmith-home-"))
+        try:
+            (home / "tmp").mkdir()
+            self.own(home)
+            yield home
+        finally:
+            self.reclaim(home)
+            ownership.remove(home)
+            for left in _SHARED_MEMORY.iterdir():
+                if left.lstat().st_uid == self._user.uid:
+                    self.reclaim(left)
+                    ownership.remove(left)
+
+    def _try_out(self) -> None:
+        try:
+            result = self.run(Command(("true",), cwd="/", limits=Limits(wall_s=30)))
+        except SandboxBroken as error:
+            raise _unavailable(error.why) from error
+        _require(result.ok, f"`true` ended with {result}")
+
+
+def _judge(ending: process.Ending, status: launch.Status, out_of_memory: bool) -> process.Ending:
+    if status.failed:
+        raise SandboxBroken("The sandbox did not start", why=status.failed)
+    if ending.forced or status.missing:
+        return ending
+    if out_of_memory and ending.returncode != 0:
+        return replace(ending, forced=End.OUT_OF_MEMORY)
+    if ending.returncode == -signal.SIGXCPU:
+        return replace(ending, forced=End.TIMED_OUT)
+    return ending
+
+
+@contextmanager
+def _views(mounts: tuple[Mount, ...], home: Path) -> Iterator[None]:
+    """Links that make each source appear at its target; without namespaces there is no other way."""
+    with ExitStack() as stack:
+        for mount in inside.by_depth(mounts):
+            _show(mount.source, Path(_below(mount.target, home)), stack)
+        yield
+
+
+def _show(source: Path, target: Path, stack: ExitStack) -> None:
+    if os.path.realpath(target) == os.path.realpath(source):
+        return
+    if os.path.lexists(target):
+        raise SandboxBroken(
+            f"{source} can't be shown at {target}",
+            why="something else is at that place, and without namespaces it can't be hidden",
+            todo="Choose a place that does not exist, or run where bubblewrap can start",
+        )
+    for parent in reversed(target.parents):
+        if not parent.exists():
+            parent.mkdir(mode=0o755)
+            stack.callback(_forget, parent)
+    target.symlink_to(source)
+    stack.callback(target.unlink, missing_ok=True)
+
+
+def _forget(folder: Path) -> None:
+    with suppress(OSError):  # not empty any more: someone else's by now
+        folder.rmdir()
+
+
+def _below(path: str, home: Path) -> str:
+    """A path in the usual home, seen in this command's home."""
+    usual = PurePosixPath(inside.HOME)
+    if path == inside.HOME or path.startswith(f"{inside.HOME}/"):
+        return str(home / PurePosixPath(path).relative_to(usual))
+    return path
+
+
+def _require(condition: bool, why: str) -> None:
+    if not condition:
+        raise _unavailable(why)
+
+
+def _unavailable(why: str) -> SandboxUnavailable:
+    return SandboxUnavailable(
+        "Nothing isolates commands on this machine", why=why, todo="Install the package bubblewrap"
+    )
