@@ -8,7 +8,12 @@ from pathlib import Path
 import pytest
 
 from app.devhub.devhub import DevHub, new_key
+from app.devhub.hub import API
 from app.devhub.serving import serving
+from tests.support import fetch_descriptions
+from tests.support.openapi import Checked, Description
+
+UNCHECKED = pytest.StashKey[str]()
 
 
 @pytest.fixture(scope="session")
@@ -17,10 +22,34 @@ def app_key() -> str:
     return new_key()
 
 
+@pytest.fixture(scope="session")
+def github_description(pytestconfig: pytest.Config) -> Description | None:
+    """GitHub's own description; ``None`` where it can't be had, which the summary says."""
+    try:
+        return Description(fetch_descriptions.API.path())
+    except fetch_descriptions.Missing as missing:
+        pytestconfig.stash[UNCHECKED] = str(missing)
+        return None
+
+
 @pytest.fixture
-def devhub(tmp_path: Path) -> Iterator[DevHub]:
-    """A running stand-in for GitHub, empty, on a free port of this machine."""
+def github_checks(github_description: Description | None) -> Iterator[Checked]:
+    """What the traffic of this test is checked with. What is not allowed fails the test that caused it."""
+    checked = Checked(github_description, API)
+    yield checked
+    assert not checked.violations, "\n".join(checked.violations)
+
+
+@pytest.fixture
+def devhub(tmp_path: Path, github_checks: Checked) -> Iterator[DevHub]:
+    """A running stand-in for GitHub, empty, on a free port of this machine; all its traffic is checked."""
     hub = DevHub(tmp_path / "devhub")
-    with serving(hub):
+    with serving(hub, middleware=github_checks.wrap):
         yield hub
     hub.close()
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    reason = config.stash.get(UNCHECKED, "")
+    if reason:
+        terminalreporter.write_line(f"Traffic with the stand-in for GitHub was not checked: {reason}", yellow=True)
