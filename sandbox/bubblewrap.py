@@ -16,7 +16,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandbox import cgroup, inside, landlock, launch, ownership, process, seccomp
+from sandbox import cgroup, inside, landlock, launch, machine, ownership, process, seccomp
 from sandbox.errors import SandboxBroken, SandboxUnavailable
 from sandbox.memory import memory_of, tree
 from sandbox.output import Output
@@ -111,8 +111,8 @@ class Bubblewrap:
         try:
             result = self.run(Command(("true",), cwd="/", limits=Limits(wall_s=30)))
         except SandboxBroken as error:
-            todo = "Allow unprivileged user namespaces (outside of a container), or see `graftsmith doctor`"
-            raise SandboxUnavailable("bubblewrap can't start here", why=error.why, todo=todo) from error
+            advice = machine.namespaces_advice()
+            raise SandboxUnavailable("bubblewrap can't start here", why=error.why, todo=advice) from error
         if not result.ok:
             raise SandboxUnavailable("bubblewrap does not work here", why=f"`true` ended with {result}")
 
@@ -134,7 +134,7 @@ class _Program:
     def find(cls) -> _Program:
         path = shutil.which("bwrap", path=process.DEFAULT_PATH)
         if path is None:
-            raise SandboxUnavailable("bubblewrap is not installed", todo="Install the package bubblewrap")
+            raise SandboxUnavailable("bubblewrap is not installed", todo=machine.how_to_install("bubblewrap"))
         words = process.run([path, "--help"]).output.decode("ascii", "replace").split()
         version = process.run([path, "--version"]).output.decode("ascii", "replace").split()[-1:]
         return cls(path, "".join(version), frozenset(word for word in words if word.startswith("--")))

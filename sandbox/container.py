@@ -16,7 +16,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from sandbox import cgroup, inside, landlock, launch, ownership, process, seccomp
+from sandbox import cgroup, inside, landlock, launch, machine, ownership, process, seccomp
 from sandbox.errors import SandboxBroken, SandboxUnavailable
 from sandbox.memory import memory_of
 from sandbox.output import Output
@@ -226,6 +226,5 @@ def _require(condition: bool, why: str) -> None:
 
 
 def _unavailable(why: str) -> SandboxUnavailable:
-    return SandboxUnavailable(
-        "Nothing isolates commands on this machine", why=why, todo="Install the package bubblewrap"
-    )
+    todo = machine.how_to_install("bubblewrap")
+    return SandboxUnavailable("Nothing isolates commands on this machine", why=why, todo=todo)
