@@ -1,0 +1,238 @@
+"""Edits of one file, applied together or not at all."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from agent.edit import omission, syntax
+from agent.edit.match import EditRefused, Place, line_of, locate, unified
+from agent.edit.syntax import SyntaxOk
+from agent.edit.text import Text
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Replace the one place where ``search`` stands by ``replace``."""
+
+    search: str
+    replace: str
+
+
+@dataclass(frozen=True)
+class _Change:
+    """A span of the text with ``\\n`` ends, and what takes its place."""
+
+    start: int
+    end: int
+    new: str
+
+
+def edited(path: str, data: bytes, edits: Sequence[Edit], *, syntax_ok: SyntaxOk | None = None) -> bytes:
+    """The file with all ``edits`` made. Each is matched against the file as it was given.
+
+    Args:
+        path: for messages, and to tell prose from code.
+        syntax_ok: refuses a result that parses worse than ``data``; ``None`` checks nothing.
+
+    Raises:
+        EditRefused: none of the edits was made; says which one and why.
+        NotText: binary, or a character that the file's encoding does not have.
+    """
+    if not edits:
+        raise EditRefused("There is no edit", todo="Give at least one search text and its replacement")
+    file = Text.decode(data)
+    flat = unified(file.text)
+    changes = []
+    for number, edit in enumerate(edits, 1):
+        try:
+            changes.append(_change(path, flat, edit))
+        except EditRefused as error:
+            if len(edits) == 1:
+                raise
+            raise EditRefused(f"Edit {number} of {len(edits)}: {error.what}", why=error.why, todo=error.todo) from error
+    return _finish(path, data, file, _ordered(flat, changes), syntax_ok)
+
+
+def inserted(
+    path: str, data: bytes, anchor: str, text: str, *, before: bool = False, syntax_ok: SyntaxOk | None = None
+) -> bytes:
+    """The file with ``text`` as lines of its own after (or before) the lines that ``anchor`` stands in.
+
+    Raises:
+        EditRefused: nothing was inserted; says why.
+        NotText: binary, or a character that the file's encoding does not have.
+    """
+    file = Text.decode(data)
+    flat = unified(file.text)
+    place = locate(flat, unified(anchor))
+    lines = place.shift(unified(text)).removesuffix("\n") + "\n"
+    if not lines.strip():
+        raise EditRefused("The text to insert is empty", todo="Give the lines to insert")
+    omission.check(path, "", lines)
+    start = flat.rfind("\n", 0, place.start) + 1
+    end = flat.find("\n", max(place.end - 1, place.start)) + 1 or len(flat)
+    at = start if before else end
+    if flat[at:].startswith(lines) or flat[:at].endswith(lines) or flat[at:] == lines[:-1]:
+        raise EditRefused(f"The text stands there already, line {line_of(flat, at)}", todo="Go on with the next step")
+    if at == len(flat) and not flat.endswith("\n") and flat:
+        lines = "\n" + lines[:-1]  # the last line has no newline, and the new last one gets none either
+    return _finish(path, data, file, [_Change(at, at, lines)], syntax_ok)
+
+
+def written(path: str, data: bytes | None, content: str, *, syntax_ok: SyntaxOk | None = None) -> bytes:
+    """The whole file as ``content``; an existing one keeps its encoding, byte order mark and line endings.
+
+    Args:
+        data: the existing file, ``None`` for a new one.
+
+    Raises:
+        EditRefused: the content leaves something out, or does not parse.
+        NotText: the existing file is binary, or can't hold a character.
+    """
+    flat = unified(content)
+    file = Text("") if data is None else Text.decode(data)
+    omission.check(path, file.text, flat)
+    result = file.with_text(flat.replace("\n", file.newline) if data is not None else flat).encode()
+    if result == data:
+        raise EditRefused("The file holds exactly that already", todo="Go on with the next step")
+    if syntax_ok is not None:
+        syntax.check(path, data, result, syntax_ok)
+    return result
+
+
+# ── one edit ─────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _change(path: str, flat: str, edit: Edit) -> _Change:
+    search, replacement = unified(edit.search), unified(edit.replace)
+    if search == replacement:
+        raise EditRefused("The edit changes nothing", why="Search text and replacement are the same")
+    try:
+        place = locate(flat, search)
+    except EditRefused as error:
+        if error.what == "No match" and replacement.strip() and replacement in flat:
+            line = line_of(flat, flat.find(replacement))
+            raise EditRefused(
+                f"No match, but the replacement stands in the file already, line {line}",
+                todo="If that is the place, go on with the next step",
+            ) from error
+        raise
+    change = _Change(place.start, place.end, place.shift(replacement))
+    _check_once(flat, place, change, replacement)
+    omission.check(path, flat[place.start : place.end], change.new)
+    return change
+
+
+def _check_once(flat: str, place: Place, change: _Change, replacement: str) -> None:
+    """Refuse what is made already, and what would match again right after: a repeated call must never edit twice."""
+    found = flat[change.start : change.end]
+    if change.new == found:
+        raise EditRefused("The edit changes nothing", todo="Go on with the next step")
+    if (place.added or place.removed) and (not replacement.strip() or replacement in flat):
+        raise EditRefused(
+            "The search text only matches with another indentation, and the replacement stands elsewhere or is empty",
+            todo="Copy the search text with its exact indentation",
+        )
+    at = change.new.find(found)
+    while at != -1:
+        begin = change.start - at
+        if begin >= 0 and flat.startswith(change.new, begin):
+            raise EditRefused(
+                f"The replacement stands there already, line {line_of(flat, begin)}", todo="Go on with the next step"
+            )
+        at = change.new.find(found, at + 1)
+    reach = len(found) - 1
+    around = flat[max(0, change.start - reach) : change.start], flat[change.end : change.end + reach]
+    joined = around[0] + change.new + around[1]
+    inside = len(around[0]), len(around[0]) + len(change.new)
+    at = joined.find(found)
+    while at != -1:
+        if at < inside[0] or at + len(found) > inside[1]:
+            raise EditRefused(
+                "The search text would stand there again after the edit",
+                todo="Take neighbouring lines into the search text and the replacement",
+            )
+        at = joined.find(found, at + 1)
+
+
+def _ordered(flat: str, changes: Sequence[_Change]) -> list[_Change]:
+    ordered = sorted(changes, key=lambda change: change.start)
+    for first, second in pairwise(ordered):
+        if second.start < first.end:
+            raise EditRefused(f"Two edits overlap, line {line_of(flat, second.start)}", todo="Join them into one edit")
+    return ordered
+
+
+# ── putting it together ──────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _finish(path: str, data: bytes, file: Text, changes: Sequence[_Change], syntax_ok: SyntaxOk | None) -> bytes:
+    original = file.text
+    flat = unified(original)
+    position = _positions(original, flat)
+    pieces = []
+    last = 0
+    for change in changes:
+        start, end = position(change.start), position(change.end)
+        pieces += [original[last:start], _with_endings(file, start, end, change.new)]
+        last = end
+    result = file.with_text("".join(pieces) + original[last:]).encode()
+    if syntax_ok is not None:
+        syntax.check(path, data, result, syntax_ok)
+    return result
+
+
+def _positions(original: str, flat: str) -> Callable[[int], int]:
+    """Where a position of the text with ``\\n`` ends is in the text as stored."""
+    if len(original) == len(flat):
+        return lambda position: position
+    ends = [match.start() - number for number, match in enumerate(re.finditer("\r\n", original))]
+    return lambda position: position + bisect_left(ends, position)
+
+
+def _with_endings(file: Text, start: int, end: int, new: str) -> str:
+    """``new`` with the endings of the lines that it takes the place of, else of their neighbours."""
+    if "\r\n" not in file.text or "\n" not in new:
+        return new
+    if file.text.count("\r\n") == file.text.count("\n"):
+        return new.replace("\n", "\r\n")
+    old, lines = _lines(file.text[start:end]), _lines(new)
+    endings = _kept_endings(old, lines)
+    last = _neighbour(file, start, end)
+    pieces = []
+    for line, kept in zip(lines, endings, strict=True):
+        last = kept or last
+        pieces.append(line[0] + (last if line[1] else ""))
+    return "".join(pieces)
+
+
+def _lines(text: str) -> list[tuple[str, str]]:
+    """(line, its ending); the last one has none."""
+    lines = [(line[:-1], "\r\n") if line.endswith("\r") else (line, "\n") for line in text.split("\n")]
+    return [*lines[:-1], (text.rsplit("\n", 1)[-1], "")]
+
+
+def _kept_endings(old: list[tuple[str, str]], new: list[tuple[str, str]]) -> list[str]:
+    """For each new line the ending of the old one in its place; empty where there is none."""
+    endings = [""] * len(new)
+    matcher = difflib.SequenceMatcher(None, [line for line, _ in old], [line for line, _ in new], autojunk=False)
+    for kind, old_start, old_end, new_start, new_end in matcher.get_opcodes():
+        if kind in ("equal", "replace"):
+            for mine, theirs in zip(range(new_start, new_end), range(old_start, old_end), strict=False):
+                endings[mine] = old[theirs][1]
+    return endings
+
+
+def _neighbour(file: Text, start: int, end: int) -> str:
+    before = file.text[:start]
+    if before.endswith("\n"):
+        return "\r\n" if before.endswith("\r\n") else "\n"
+    after = file.text.find("\n", end)
+    if after == -1:
+        return file.newline
+    return "\r\n" if file.text[after - 1 : after] == "\r" else "\n"

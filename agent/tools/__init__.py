@@ -1,0 +1,126 @@
+"""Everything that the model can do, one file per tool, in one registry."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from agent.errors import GraftsmithError
+from agent.tools import (
+    delete,
+    diff,
+    edit_file,
+    find_symbol,
+    finish,
+    grep,
+    insert,
+    list_files,
+    move,
+    outline_file,
+    read,
+    references,
+    revert,
+    run_tests,
+    search,
+    write,
+)
+from agent.tools.base import Claim, Conclusion, Limits, Registry, Tool, ToolContext, ToolResult
+
+__all__ = ["REGISTRY", "Claim", "Conclusion", "Limits", "Tool", "ToolContext", "ToolResult", "call", "specs"]
+
+_MODULES = (
+    *(search, grep, find_symbol, references, read, list_files, outline_file),
+    *(edit_file, insert, write, delete, move, revert, diff, run_tests, finish),
+)
+REGISTRY: Registry = {module.TOOL.name: module.TOOL for module in _MODULES}
+
+
+def call(registry: Mapping[str, Tool[Any]], context: ToolContext, name: str, raw_arguments: str) -> ToolResult:
+    """Run one call as the model sent it. What is wrong with it is a result that says what to do next.
+
+    Args:
+        raw_arguments: the JSON text of the arguments, untrusted.
+    """
+    tool = registry.get(name)
+    if tool is None:
+        return _failed(f"There is no tool {name[:60]!r}. The tools are: {', '.join(registry)}.")
+    try:
+        arguments = tool.arguments.model_validate(_parsed(raw_arguments, context.limits))
+    except ValidationError as error:
+        return _failed(f"Wrong arguments for {name}: {_problems(error)}.")
+    except ValueError as error:
+        return _failed(f"The arguments of {name} can't be read: {error}. Send one JSON object.")
+    try:
+        return tool.run(context, arguments)
+    except GraftsmithError as error:
+        return _failed(str(error))
+
+
+def specs(registry: Mapping[str, Tool[Any]]) -> list[dict[str, Any]]:
+    """The tools in the form of the OpenAI API, without anything that says nothing: it is sent with every request."""
+    return [
+        {
+            "type": "function",
+            "function": {"name": tool.name, "description": tool.description, "parameters": _schema(tool)},
+        }
+        for tool in registry.values()
+    ]
+
+
+def _failed(text: str) -> ToolResult:
+    return ToolResult(text, ok=False)
+
+
+def _parsed(raw: str, limits: Limits) -> dict[str, Any]:
+    if len(raw) > limits.argument_bytes:
+        raise ValueError(f"they have {len(raw)} characters, at most {limits.argument_bytes} are taken")
+    try:
+        value = json.loads(raw or "{}", strict=False)  # models send raw newlines inside strings
+    except RecursionError as error:
+        raise ValueError("they are nested too deeply") from error
+    if not isinstance(value, dict):
+        raise ValueError(f"they are {type(value).__name__}, not an object")
+    if re.search(r"\\u[dD][89a-fA-F]", raw):
+        try:
+            json.dumps(value, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            raise ValueError("they hold half a character (a lone surrogate)") from error
+    return value
+
+
+def _problems(error: ValidationError) -> str:
+    return "; ".join(
+        f"`{'.'.join(str(part) for part in problem['loc']) or 'arguments'}`: {problem['msg'][:200]}"
+        for problem in error.errors(include_url=False, include_input=False)[:5]
+    )
+
+
+def _schema(tool: Tool[Any]) -> dict[str, Any]:
+    schema = tool.arguments.model_json_schema()
+    definitions = schema.pop("$defs", {})
+    return _compact(schema, definitions)  # type: ignore[no-any-return]
+
+
+def _compact(node: Any, definitions: Mapping[str, Any]) -> Any:
+    """Definitions in place, no titles, no defaults, and ``X or null`` as ``X``: optional is what is not required."""
+    if isinstance(node, list):
+        return [_compact(item, definitions) for item in node]
+    if not isinstance(node, dict):
+        return node
+    if "$ref" in node:
+        node = {**definitions[node["$ref"].rsplit("/", 1)[-1]], **{k: v for k, v in node.items() if k != "$ref"}}
+    if "anyOf" in node:
+        kept = [option for option in node["anyOf"] if option.get("type") != "null"]
+        if len(kept) == 1:
+            node = {**kept[0], **{k: v for k, v in node.items() if k != "anyOf"}}
+    out = {}
+    for key, value in node.items():
+        if key == "properties":
+            out[key] = {name: _compact(item, definitions) for name, item in value.items()}
+        elif key not in ("title", "default") and not (key == "description" and "properties" in node):
+            out[key] = _compact(value, definitions)
+    return out

@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import AliasChoices, Field, model_validator
+
+from agent import edit
+from agent.tools.base import Arguments, Path, Tool, ToolContext, ToolResult
+from agent.tools.change import changed
+from agent.tools.guard import writable
+
+_SEARCH = AliasChoices("search", "old", "old_string", "old_str", "old_text")
+_REPLACE = AliasChoices("replace", "new", "new_string", "new_str", "new_text", "replacement")
+
+
+class OneEdit(Arguments):
+    search: str = Field(validation_alias=_SEARCH)
+    replace: str = Field(validation_alias=_REPLACE)
+
+
+class EditFile(Arguments):
+    path: Path
+    edits: tuple[OneEdit, ...] = Field(min_length=1)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _forms(cls, data: Any) -> Any:
+        """Also take one edit without the list around it, and a list that was sent as a string."""
+        if not isinstance(data, dict):
+            return data
+        data = dict(data)
+        if isinstance(data.get("edits"), str):
+            data["edits"] = json.loads(data["edits"])
+        if isinstance(data.get("edits"), dict):
+            data["edits"] = [data["edits"]]
+        if "edits" not in data:
+            keys = [key for key in data if key in (*_SEARCH.choices, *_REPLACE.choices)]
+            if keys:
+                data["edits"] = [{key: data.pop(key) for key in keys}]
+        return data
+
+
+def run(context: ToolContext, arguments: EditFile) -> ToolResult:
+    path = writable(context, arguments.path)
+    before = context.draft.read(path)
+    edits = [edit.Edit(one.search, one.replace) for one in arguments.edits]
+    after = edit.edited(path, before, edits, syntax_ok=context.syntax_ok)
+    return changed(context, path, before, after)
+
+
+TOOL = Tool(
+    "edit",
+    "Replace exact pieces of one file. Each `search` must stand there once; all edits apply to the file as it was "
+    "before the call, or none does. An empty `replace` deletes.",
+    EditFile,
+    run,
+)

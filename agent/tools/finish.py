@@ -1,0 +1,36 @@
+from __future__ import annotations
+
+from pydantic import Field
+
+from agent.errors import ToolRefusal
+from agent.tools.base import Arguments, Claim, Conclusion, Tool, ToolContext, ToolResult
+from agent.types import FileReason
+
+
+class Finish(Arguments):
+    claim: Claim = Claim.DONE
+    summary: str = Field(min_length=1, description="what was wrong and what was done, for the maintainer")
+    files: dict[str, str] = Field(default_factory=dict, description="path → why it was changed, one line each")
+    question: str = Field("", description="for needs_input: what the maintainer must answer")
+
+
+def run(context: ToolContext, arguments: Finish) -> ToolResult:
+    if arguments.claim is Claim.DONE and not context.draft.edits:
+        raise ToolRefusal(
+            "Nothing is changed, so the task can't be done",
+            todo="Make the change, or give the claim that fits: already_fixed, not_reproduced, needs_input, blocked",
+        )
+    if arguments.claim is Claim.NEEDS_INPUT and not arguments.question.strip():
+        raise ToolRefusal("needs_input wants a question", todo="Put what you must know into `question`")
+    reasons = tuple(FileReason(path=path, reason=reason) for path, reason in arguments.files.items())
+    conclusion = Conclusion(arguments.claim, arguments.summary, reasons, arguments.question)
+    return ToolResult(f"Finished as {arguments.claim.value}.", conclusion=conclusion)
+
+
+TOOL = Tool(
+    "finish",
+    "End the work. The harness then runs all tests and says what it found. Claims: done; already_fixed; not_reproduced "
+    "(with a test that shows it); needs_input (with a question); blocked.",
+    Finish,
+    run,
+)

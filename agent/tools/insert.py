@@ -1,0 +1,32 @@
+from __future__ import annotations
+
+from typing import Literal
+
+from agent import edit
+from agent.tools.base import Arguments, Path, Tool, ToolContext, ToolResult
+from agent.tools.change import changed
+from agent.tools.guard import writable
+
+
+class Insert(Arguments):
+    path: Path
+    anchor: str
+    text: str
+    where: Literal["after", "before"] = "after"
+
+
+def run(context: ToolContext, arguments: Insert) -> ToolResult:
+    path = writable(context, arguments.path)
+    before = context.draft.read(path)
+    after = edit.inserted(
+        path, before, arguments.anchor, arguments.text, before=arguments.where == "before", syntax_ok=context.syntax_ok
+    )
+    return changed(context, path, before, after)
+
+
+TOOL = Tool(
+    "insert",
+    "Put whole lines after or before the lines that `anchor` stands in; it must stand there once.",
+    Insert,
+    run,
+)

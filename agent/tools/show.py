@@ -1,0 +1,66 @@
+"""Text of the repository as the model sees it: numbered, cut where it is too long, nothing invisible."""
+
+from __future__ import annotations
+
+import re
+
+from agent.edit.text import Text, shown
+from agent.tools.base import Limits, ToolContext
+
+_INVISIBLE = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\U000e0000-\U000e007f]"
+)
+
+
+def text_of(context: ToolContext, path: str) -> str:
+    """The text of a file in the draft, line ends as ``\\n``.
+
+    Raises:
+        ToolRefusal: no such file, or no text.
+    """
+    return shown(Text.decode(context.draft.read(path)).text)
+
+
+def lines_of(text: str) -> list[str]:
+    """The lines without their ends; a final newline starts no line."""
+    return text.removesuffix("\n").split("\n") if text else []
+
+
+def visible(text: str) -> str:
+    """``text`` with control characters, signs that turn the reading direction and hidden tags spelled out."""
+    return _INVISIBLE.sub(lambda match: f"\\u{{{ord(match[0]):x}}}", text)
+
+
+def line(text: str, limits: Limits) -> str:
+    """One line, cut when it is very long."""
+    if len(text) > limits.line_chars:
+        text = f"{text[: limits.line_chars]}…[{len(text) - limits.line_chars} more characters]"
+    return visible(text)
+
+
+def numbered(lines: list[str], first: int, last: int, limits: Limits) -> tuple[str, int]:
+    """Lines ``first`` to ``last`` (from 1) with their numbers, and the last one that fitted in."""
+    out: list[str] = []
+    room = limits.result_chars
+    for number in range(first, last + 1):
+        one = f"{number}|{line(lines[number - 1], limits)}"
+        room -= len(one) + 1
+        if room < 0 and out:
+            break
+        out.append(one)
+    return "\n".join(out), first + len(out) - 1
+
+
+def changed_lines(before: str, after: str) -> str:
+    """Which lines of ``after`` differ, as ``12-15``; empty when lines were only taken away."""
+    old, new = before.split("\n"), after.split("\n")
+    head = 0
+    while head < min(len(old), len(new)) and old[head] == new[head]:
+        head += 1
+    tail = 0
+    while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
+        tail += 1
+    first, last = head + 1, len(new) - tail
+    if last < first:
+        return ""
+    return f"{first}" if first == last else f"{first}-{last}"
