@@ -6,6 +6,7 @@ https://docs.github.com/en/rest/using-the-rest-api/rate-limits-for-the-rest-api.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -173,14 +174,17 @@ def _named_permission(reply: Reply) -> str:
     return ""
 
 
+_CLAIM = re.compile(r"\('(iat|exp)'\)")  # the words in which GitHub refuses a time in the token
+
+
 def _credentials(reply: Reply, now: float) -> GraftsmithError:
     their = _date(reply.headers.get("date", ""))
     skew = 0.0 if their is None else now - their
-    if abs(skew) > CLOCK_SLACK_S:
-        way = "ahead of" if skew > 0 else "behind"
+    if abs(skew) > CLOCK_SLACK_S or _CLAIM.search(reply.message):
+        off = f"our clock is {abs(skew) / 60:.0f} minutes {'ahead of' if skew > 0 else 'behind'} GitHub's; "
         return CredentialsRefused(
             "GitHub refused the App's token because this machine's clock is wrong",
-            why=f"our clock is {abs(skew) / 60:.0f} minutes {way} GitHub's ({reply.message})",
+            why=f"{off if abs(skew) > CLOCK_SLACK_S else ''}GitHub says: {reply.message}",
             todo="Set the clock, for example by switching on NTP",
         )
     return CredentialsRefused(
