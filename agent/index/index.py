@@ -15,15 +15,15 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
 from agent.index import outline
-from agent.index.corpus import Corpus
+from agent.index.corpus import Corpus, Vocabulary
 from agent.index.graph import Certainty, Graph, Located, Reach, Reference, affected_tests
 from agent.index.history import Commit
-from agent.index.languages import language_of
+from agent.index.languages import language_by_head, language_by_name
 from agent.index.record import Record
 from agent.index.source import File, Source
 from agent.index.store import Row, Store
@@ -31,6 +31,8 @@ from agent.index.workers import Job, Workers
 
 if TYPE_CHECKING:
     from agent.context.search import SearchResult
+
+T = TypeVar("T")
 
 Progress = Callable[[int, int], None]
 """Called with (files done, files to do)."""
@@ -61,6 +63,7 @@ class Index:
         self.source = source
         self.report = report
         self.paths = tuple(file.path for file in files)
+        self._cache: dict[str, Any] = {}
 
     @classmethod
     def open(cls, store: Path | None, source: Source, *, jobs: int = 2, progress: Progress | None = None) -> Index:
@@ -78,6 +81,19 @@ class Index:
     @cached_property
     def graph(self) -> Graph:
         return Graph(self.paths, self.records, self.text)
+
+    def cached(self, key: str, make: Callable[[], T]) -> T:
+        """What ``make`` gives, made once for this index: for tables that only some questions need."""
+        if key not in self._cache:
+            self._cache[key] = make()
+        return cast("T", self._cache[key])
+
+    def words_of(self, file: int, chunk: int) -> list[str]:
+        """The different raw words of one chunk."""
+        record = self.records[file]
+        which, where, _ = np.frombuffer(record.counts, dtype="<u2").reshape(3, -1)
+        begin, end = np.searchsorted(where, [chunk, chunk + 1])
+        return [record.words[i] for i in which[begin:end].tolist()]
 
     def text(self, path: str) -> str:
         """Text of a file as it is now; '' where it can't be read."""
@@ -192,7 +208,7 @@ class Indexer:
             base.records[old[file.path]] if base is not None and file.path in old else new[file.path] for file in files
         )
         if base is None:
-            corpus = Corpus.build(records)
+            corpus = Corpus.build(records, gather.vocabulary)
         else:
             corpus = base.corpus.replaced([old.get(file.path, -1) for file in files], records)
         report = Report(
@@ -225,6 +241,7 @@ class _Gather:
         self._progress = progress or (lambda done, total: None)
         self._records: dict[str, Record] = {}
         self._keys: dict[str, str] = {}
+        self.vocabulary = Vocabulary()
         self.parsed = 0
         self.notes: list[str] = []
 
@@ -234,7 +251,8 @@ class _Gather:
         ordered = sorted(files, key=lambda file: -file.size)
         rows: list[Row] = []
         for job, packed in self._workers.parse(self._missing(ordered), sum(file.size for file in files)):
-            self._records[job.key] = Record.unpack(*packed)
+            record = self._records[job.key] = Record.unpack(*packed)
+            self.vocabulary.add(record.words)  # here, because this process would only wait for the others
             self.parsed += 1
             rows.append((job.key, *packed))
             if len(rows) >= _ROWS:
@@ -248,26 +266,37 @@ class _Gather:
     def _missing(self, files: Sequence[File]) -> Iterator[Job]:
         asked: set[str] = set()
         for start in range(0, len(files), _GROUP):
-            jobs = list(self._read(files[start : start + _GROUP]))
-            keys = [job.key for job in jobs]
-            self._records.update(self._store.get(keys))
-            for job in jobs:
-                if job.key not in self._records and job.key not in asked:
-                    asked.add(job.key)
-                    yield job
+            group = [self._keyed(file) for file in files[start : start + _GROUP]]
+            self._records.update(self._store.get([key for _, key, _, _ in group if key]))
+            for file, key, language, content in group:
+                if not key or key in self._records or key in asked:
+                    continue
+                content = self._read(file) if content is None else content
+                if content is None:
+                    del self._keys[file.path]
+                else:
+                    asked.add(key)
+                    yield Job(key, language, content)
 
-    def _read(self, files: Sequence[File]) -> Iterator[Job]:
-        for file in files:
-            try:
-                content = self._source.read(file.path)
-            except OSError as error:
-                self.notes.append(f"{file.path!r} can't be read: {error.strerror or error}")
-                continue
-            language = language_of(file.path, content[:200])
-            name = language.name if language is not None else "text"
-            key = f"{file.blob or _blob_id(content)}:{name}"
-            self._keys[file.path] = key
-            yield Job(key, name, content)
+    def _keyed(self, file: File) -> tuple[File, str, str, bytes | None]:
+        """(file, key, language, content): read only where git has not said what it is; '' for a file that is gone."""
+        content = None
+        language = language_by_name(file.path)
+        if file.blob is None or (language is None and "." not in file.path.rpartition("/")[2]):
+            content = self._read(file)
+            if content is None:
+                return file, "", "", None
+            language = language or language_by_head(content[:200])
+        name = language.name if language is not None else "text"
+        key = self._keys[file.path] = f"{file.blob or _blob_id(content or b'')}:{name}"
+        return file, key, name, content
+
+    def _read(self, file: File) -> bytes | None:
+        try:
+            return self._source.read(file.path)
+        except OSError as error:
+            self.notes.append(f"{file.path!r} can't be read: {error.strerror or error}")
+            return None
 
 
 _ROWS = 500

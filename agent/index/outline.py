@@ -52,8 +52,12 @@ def record(content: bytes, language: str, note: str = "") -> Record:
     code = decode(content)
     if known is None or note:
         return _plain(code, language, note)
+    try:
+        parser = _parser(language)
+    except (ImportError, OSError, ValueError) as error:  # a grammar that is not there, or of another version
+        return _plain(code, language, f"no grammar: {error}")
     source = code.encode("utf-8", "replace")
-    tree = _parser(language).parse(source)
+    tree = parser.parse(source)
     if tree is None:
         return _plain(code, language, "not parsed")
     found, imports = _walk(tree.root_node, known, source)
@@ -90,21 +94,21 @@ def _walk(root: Any, language: Language, source: bytes) -> tuple[list[_Found], l
             break
         node, prefix, wrapper, member = stack.pop()
         kind = node.type
-        if kind in language.definitions:
-            outer = wrapper or node
-            name = language.name_of(node)
-            if name:
-                found.append(_found(node, outer, prefix + name, member, language, source))
+        if kind in language.import_nodes:
+            imports.extend(language.imports(node))
+        name = language.name_of(node) if kind in language.definitions else ""
+        if name:
+            item = _found(node, wrapper or node, prefix + name, member, language, source)
+            found.append(item)
             if kind in language.scopes:
                 body = node.child_by_field_name("body") or node
-                inside = f"{prefix}{name}." if name else prefix
-                stack.extend((child, inside, None, True) for child in reversed(body.named_children))
-            elif not name:  # an anonymous wrapper, such as an assignment to something that is not a plain name
-                continue
-        elif kind in language.import_nodes:
-            imports.extend(language.imports(node))
+                within = member or item.symbol.kind != "module"
+                stack.extend((child, f"{prefix}{name}.", None, within) for child in reversed(body.named_children))
+        elif kind in language.scopes:
+            stack.extend((child, prefix, None, member) for child in reversed(node.named_children))
         elif kind in language.wrappers:
-            span = wrapper or node
+            inside = sum(c.type in language.definitions or c.type in language.wrappers for c in node.named_children)
+            span = (wrapper or node) if inside == 1 else None
             stack.extend((child, prefix, span, member) for child in reversed(node.named_children))
         elif kind in language.transparent or node is root:
             stack.extend((child, prefix, None, member) for child in reversed(node.named_children))
@@ -112,7 +116,7 @@ def _walk(root: Any, language: Language, source: bytes) -> tuple[list[_Found], l
 
 
 def _found(node: Any, outer: Any, name: str, member: bool, language: Language, source: bytes) -> _Found:
-    kind = language.definitions[node.type]
+    kind = language.kind_of(node, language.definitions[node.type])
     is_callable = kind == "function"
     symbol = Symbol(
         kind="method" if member and is_callable else kind,
@@ -122,7 +126,8 @@ def _found(node: Any, outer: Any, name: str, member: bool, language: Language, s
         signature=_signature(node, language, source) if kind != "variable" else _first_line(node, source),
         doc=_doc(node, outer, language)[:_MAX_DOC] if kind != "variable" else "",
     )
-    return _Found(symbol, outer.start_byte, outer.end_byte, is_callable, node.type in language.scopes)
+    scope = node.type in language.scopes and kind != "module"
+    return _Found(symbol, outer.start_byte, outer.end_byte, is_callable, scope)
 
 
 def _signature(node: Any, language: Language, source: bytes) -> str:

@@ -6,16 +6,19 @@ words and 16-bit arrays for the counts. No pickle: a store that was tampered wit
 
 from __future__ import annotations
 
+import itertools
 import json
 import sys
 import zlib
 from array import array
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 MAX_COUNT = 0xFFFF
+MAX_WORD = 100
+"""Longer runs of word characters are encoded data."""
 
 
 class Symbol(NamedTuple):
@@ -127,17 +130,17 @@ def count_words(chunks: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], bytes
 
     A file with more than 65,535 different words is data; what goes beyond is not counted.
     """
-    ids: dict[str, int] = {}
+    ids: dict[str, int] = defaultdict(itertools.count().__next__)
     which, where, times = array("H"), array("H"), array("H")
     for chunk, found in enumerate(chunks[:MAX_COUNT]):
-        for word, count in Counter(found).items():
-            number = ids.setdefault(word, len(ids))
-            if number > MAX_COUNT:
-                del ids[word]
-                continue
-            which.append(number)
-            where.append(chunk)
-            times.append(min(count, MAX_COUNT))
+        tally: dict[str, int] = Counter(found)
+        if len(ids) + len(tally) > MAX_COUNT:
+            tally = {word: count for word, count in tally.items() if word in ids}
+        if any(len(word) > MAX_WORD for word in tally):
+            tally = {word: count for word, count in tally.items() if len(word) <= MAX_WORD}
+        which.extend([ids[word] for word in tally])
+        where.extend([chunk] * len(tally))
+        times.extend([count if count < MAX_COUNT else MAX_COUNT for count in tally.values()])
     if sys.byteorder == "big":
         for counts in (which, where, times):
             counts.byteswap()

@@ -24,10 +24,13 @@ FOLDERS = {
 SUFFIXES = {
     suffix: reason
     for reason, suffixes in {
-        "binary": """.7z .a .avi .bin .bmp .bz2 .class .db .dll .dylib .ear .eot .exe .fits .flac .gif .gz .h5 .hdf5
-            .ico .icns .jar .jpeg .jpg .keystore .lib .mo .mov .mp3 .mp4 .mpg .nc .npy .npz .o .obj .ogg .otf .parquet 
-            .pdf .pfb .pickle .pkl .png .psd .pyc .pyd .pyo .rar .so .sqlite .sqlite3 .tar .tgz .tif .tiff .ttf .war .wasm
-            .wav .webm .webp .whl .woff .woff2 .xls .xlsx .xz .zip .zst""",
+        "binary": """
+            .7z .a .avi .bin .bmp .bz2 .class .db .dll .dylib .ear .eot .exe .fits .flac .gif .gz
+            .h5 .hdf5 .ico .icns .jar .jpeg .jpg .keystore .lib .mo .mov .mp3 .mp4 .mpg .nc .npy
+            .npz .o .obj .ogg .otf .parquet .pdf .pfb .pickle .pkl .png .psd .pyc .pyd .pyo .rar .so
+            .sqlite .sqlite3 .tar .tgz .tif .tiff .ttf .war .wasm .wav .webm .webp .whl .woff .woff2
+            .xls .xlsx .xz .zip .zst
+        """,
         "data": ".afm .arff .csv .dat .geojson .ipynb .map .po .pot .snap .svg .tsv .vcf",
         "lock file": ".lock .sum",
         "minified": ".min.js .min.css .min.mjs",
@@ -86,6 +89,6 @@ def content_rule(content: bytes) -> str:
             return "binary"
     if len(content) > 5_000 and len(content) > 400 * (content.count(b"\n") + 1):
         return "minified"
-    if _GENERATED.search(head[:1500]):
+    if b"generated" in head[:1500].lower() and _GENERATED.search(head[:1500]):
         return "generated"
     return ""

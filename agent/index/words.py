@@ -33,12 +33,10 @@ STOP_WORDS = frozenset(
     """.split()  # noqa: SIM905 - as a list it would fill a screen
 )
 
-_MAX_WORD = 100  # longer runs of word characters are encoded data
-
 
 def words(text: str) -> list[str]:
-    """All raw words of ``text``, in order, overlong ones left out."""
-    return [word for word in WORD.findall(text) if len(word) <= _MAX_WORD]
+    """All raw words of ``text``, in order."""
+    return WORD.findall(text)
 
 
 def parts(word: str) -> list[str]:

@@ -32,6 +32,7 @@ class Node(Protocol):
     @property
     def parent(self) -> Node | None: ...
     def child_by_field_name(self, name: str, /) -> Node | None: ...
+    def children_by_field_name(self, name: str, /) -> list[Node]: ...
 
 
 class Files(Protocol):
@@ -63,6 +64,10 @@ def field_name(node: Node) -> str:
 def text(node: Node) -> str:
     """Source of a node."""
     return (node.text or b"").decode("utf-8", "replace")
+
+
+def same_kind(node: Node, kind: str) -> str:
+    return kind
 
 
 def no_imports(node: Node) -> Iterable[Import]:
@@ -98,6 +103,9 @@ class Language:
     bodies: frozenset[str] = frozenset()
     """Node types that end a signature, where the grammar has no ``body`` field."""
     name_of: Callable[[Node], str] = field_name
+    """Name of a definition; '' for a node that turns out not to be one, which is then looked into."""
+    kind_of: Callable[[Node, str], str] = same_kind
+    """Kind of a definition where its node type alone does not tell."""
     import_nodes: frozenset[str] = frozenset()
     imports: Callable[[Node], Iterable[Import]] = no_imports
     resolve: Callable[[Import, str, Files], list[str]] = no_target
@@ -163,3 +171,35 @@ def join(folder: str, relative: str) -> str | None:
 
 def parent(path: str) -> str:
     return path.rpartition("/")[0]
+
+
+def declared_name(node: Node) -> str:
+    """Name inside a chain of C declarators: ``char *(*f)(int)`` → ``f``."""
+    current: Node | None = node.child_by_field_name("declarator")
+    while current is not None:
+        inner = current.child_by_field_name("declarator")
+        if inner is None and current.type in ("parenthesized_declarator", "reference_declarator"):
+            inner = current.named_children[0] if current.named_children else None
+        if inner is None:
+            return text(current) if current.type in _NAMES else ""
+        current = inner
+    return ""
+
+
+_NAMES = frozenset(
+    {
+        "identifier", "field_identifier", "qualified_identifier", "destructor_name", "operator_name", "type_identifier",
+        "template_function",
+    }
+)  # fmt: skip
+
+
+def dotted_file(module: str, files: Files, suffixes: tuple[str, ...]) -> list[str]:
+    """``a.b.C`` (or ``a.b.C.member``) → the file ``…/a/b/C`` with one of the suffixes."""
+    parts = [part for part in module.split(".") if part and part != "*"]
+    for tail in (parts, parts[:-1]):
+        for suffix in suffixes:
+            found = files.ending("/".join(tail) + suffix) if len(tail) > 1 else []
+            if found:
+                return found[:1]
+    return []

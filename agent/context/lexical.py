@@ -1,0 +1,108 @@
+"""BM25 over code-aware stems, for the chunks and for the files of a corpus at once.
+
+A query is stem → weight. Shapes: C chunks, F files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from agent.index.corpus import Corpus, Floats, Ints
+from agent.index.words import words
+
+K1 = 1.2
+B = 0.75
+
+Query = Mapping[str, float]
+
+
+class Scores(NamedTuple):
+    chunks: Floats
+    files: Floats
+
+
+class _Term(NamedTuple):
+    chunks: Ints
+    chunk_part: Floats
+    files: Ints
+    file_part: Floats
+
+
+class Lexical:
+    """Scores queries on the part of a corpus that ``wanted`` (F, bool) marks; what a stem gives is computed once."""
+
+    def __init__(self, corpus: Corpus, wanted: np.ndarray) -> None:
+        self.corpus = corpus
+        self.wanted = wanted
+        alive = np.append(wanted, False)[corpus.chunk_file]  # -1, a chunk that is gone, reads the last
+        self._alive = alive
+        self._chunks, self._files = max(1, int(alive.sum())), max(1, int(wanted.sum()))
+        self._chunk_norm = _norm(corpus.chunk_length, alive)
+        self._file_norm = _norm(corpus.file_length, wanted)
+        self._terms: dict[str, _Term] = {}
+
+    def score(self, query: Query) -> Scores:
+        chunks = np.zeros(len(self.corpus.chunk_file), np.float32)
+        files = np.zeros(self.corpus.files, np.float32)
+        for stem, weight in query.items():
+            term = self._term(stem)
+            chunks[term.chunks] += weight * term.chunk_part
+            files[term.files] += weight * term.file_part
+        return Scores(chunks, files)
+
+    def rarity(self, stem: str) -> float:
+        """IDF of a stem among the files; 0 where it does not occur."""
+        found = len(self._term(stem).files)
+        return float(_idf(self._files, found)) if found else 0.0
+
+    def _term(self, stem: str) -> _Term:
+        term = self._terms.get(stem)
+        if term is None:
+            term = self._terms[stem] = self._compute(stem)
+        return term
+
+    def _compute(self, stem: str) -> _Term:
+        chunks, times = self.corpus.of_stem(stem)
+        kept = self._alive[chunks]
+        chunks, times = chunks[kept], times[kept]
+        per_file = np.bincount(self.corpus.chunk_file[chunks], weights=times, minlength=self.corpus.files)
+        files = np.flatnonzero(per_file).astype(np.int32)
+        in_file = per_file[files].astype(np.float32)
+        return _Term(
+            chunks,
+            _idf(self._chunks, len(chunks)) * times * (K1 + 1) / (times + self._chunk_norm[chunks]),
+            files,
+            _idf(self._files, len(files)) * in_file * (K1 + 1) / (in_file + self._file_norm[files]),
+        )
+
+
+def _idf(total: int, found: int) -> np.float32:
+    return np.float32(np.log1p((total - found + 0.5) / (found + 0.5)))
+
+
+def _norm(length: Floats, wanted: np.ndarray) -> Floats:
+    mean = float(length[wanted].mean()) if wanted.any() else 1.0
+    return (K1 * (1 - B + B * length / max(mean, 1e-6))).astype(np.float32)
+
+
+def query_of(stems: Iterable[str], *, times: float = 1.0) -> dict[str, float]:
+    """Stem → how often it occurs, times ``times``."""
+    query: dict[str, float] = {}
+    for stem in stems:
+        query[stem] = query.get(stem, 0.0) + times
+    return query
+
+
+def damped(*queries: Query) -> dict[str, float]:
+    """The sum of queries, each weight as log(1 + weight): the tenth mention says little more than the second."""
+    total: dict[str, float] = {}
+    for query in queries:
+        for stem, weight in query.items():
+            total[stem] = total.get(stem, 0.0) + weight
+    return {stem: float(np.log1p(weight)) for stem, weight in total.items()}
+
+
+__all__ = ["Lexical", "Query", "Scores", "damped", "query_of", "words"]

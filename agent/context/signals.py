@@ -1,0 +1,350 @@
+"""What speaks for a file: each signal is an array over all files, 0 where it says nothing.
+
+Signals are computed alone and know nothing of each other's weight; ``agent.context.rank`` joins them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from agent.context.issue import Frame, Issue
+from agent.context.lexical import Lexical, Scores, damped, query_of
+from agent.context.past import Past
+from agent.index.corpus import Floats
+from agent.index.graph import Graph
+from agent.index.index import Index
+from agent.index.words import words
+
+_TOP = (1.0, 0.5, 0.33)
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """An issue held against an index. ``chunks`` are BM25 scores (C) of the whole issue, the title and the prose."""
+
+    index: Index
+    issue: Issue
+    lexical: Lexical
+    whole: Scores
+    title: Scores
+    prose: Scores
+    code: Scores
+    stems: Mapping[str, float]
+    title_stems: Mapping[str, float]
+    files: Mapping[str, Floats]
+
+
+def gather(index: Index, issue: Issue, past: Past | None) -> Evidence:
+    """All signals of an issue."""
+    graph = index.graph
+    wanted = np.ones(len(index.paths), bool)
+    wanted[list(graph.tests)] = False
+    lexical = index.cached("lexical", lambda: Lexical(index.corpus, wanted))
+    stems = index.corpus.vocabulary.stems
+    said = {name: query_of(stems.of(words(text))) for name, text in _texts(issue).items()}
+    title3 = {stem: 3 * weight for stem, weight in said["title"].items()}
+    query = damped(title3, said["prose"], said["code"], said["traces"])
+    title, prose = damped(said["title"]), damped(said["title"], said["prose"])
+    scores = {
+        "whole": lexical.score(query),
+        "title": lexical.score(title),
+        "prose": lexical.score(prose),
+        "code": lexical.score(damped(said["code"])),
+    }
+    files: dict[str, Floats] = {}
+    for name, score in scores.items():
+        best, top = best_chunks(score.chunks, index)
+        files[f"{name}: best function"] = best
+        files[f"{name}: best functions"] = top
+        files[f"{name}: file"] = score.files
+    files["path"] = path_words(index, query)
+    files["path title"] = path_words(index, title)
+    files["path mentioned"] = mentioned_paths(issue, graph)
+    files["links"] = frames_in(issue.links, graph)
+    files["traceback"] = frames_in(issue.frames, graph)
+    files["definitions"] = definitions(issue.names, graph)
+    files["usage"] = usage(issue.names, index, wanted)
+    files["qualified"] = qualified(issue.names, graph)
+    files["imported"] = imported(issue.code, graph)
+    files["bases"] = bases(issue.names, graph)
+    files["called"] = called(scores["whole"].chunks, index)
+    files["tests"] = through_tests(index, query)
+    files["imports"] = neighbours(scores["whole"].files, graph)
+    if past is not None:
+        files.update(past.signals(index.paths, query, scores["whole"].files))
+    keep = wanted.astype(np.float32)
+    files = {name: (values * keep).astype(np.float32) for name, values in files.items()}
+    return Evidence(
+        index, issue, lexical, scores["whole"], scores["title"], scores["prose"], scores["code"], query, title, files
+    )
+
+
+def _texts(issue: Issue) -> dict[str, str]:
+    traces = " ".join(f"{frame.function} {frame.path.rpartition('/')[2]}" for frame in issue.frames)
+    return {
+        "title": issue.title,
+        "prose": issue.prose,
+        "code": issue.code,
+        "traces": traces + " " + " ".join(issue.messages),
+    }
+
+
+def best_chunks(chunks: Floats, index: Index) -> tuple[Floats, Floats]:
+    """(best, 1 · best + ½ · second + ⅓ · third) of the chunk scores of each file."""
+    files = index.corpus.files
+    best, total = np.zeros(files, np.float32), np.zeros(files, np.float32)
+    found = np.flatnonzero(chunks > 0)
+    left = found[np.argsort(-chunks[found], kind="stable")]
+    for rank, share in enumerate(_TOP):
+        owner, first = np.unique(index.corpus.chunk_file[left], return_index=True)
+        total[owner] += share * chunks[left[first]]
+        if rank == 0:
+            best[owner] = chunks[left[first]]
+        left = np.delete(left, first)
+    return best, total
+
+
+# ── paths ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def path_words(index: Index, query: Mapping[str, float]) -> Floats:
+    """BM25-like match of the query with the words of each path."""
+    postings = index.cached("path words", lambda: _path_postings(index))
+    out: Floats = np.zeros(len(index.paths), np.float32)
+    total = len(index.paths)
+    for stem, weight in query.items():
+        found = postings.get(stem)
+        if found is not None:
+            out[found] += weight * np.log1p(total / len(found))
+    return out / index.cached("path lengths", lambda: _path_lengths(index))
+
+
+def _path_postings(index: Index) -> dict[str, np.ndarray]:
+    found: dict[str, set[int]] = defaultdict(set)
+    stems = index.corpus.vocabulary.stems
+    for number, path in enumerate(index.paths):
+        for stem in stems.of(words(path.rpartition(".")[0])):
+            found[stem].add(number)
+    return {stem: np.array(sorted(numbers), dtype=np.int32) for stem, numbers in found.items()}
+
+
+def _path_lengths(index: Index) -> Floats:
+    return np.array([2.0 + path.count("/") for path in index.paths], dtype=np.float32)
+
+
+def mentioned_paths(issue: Issue, graph: Graph) -> Floats:
+    """Files whose path, or the end of it, stands in the text."""
+    out = np.zeros(len(graph.paths), np.float32)
+    for path in issue.paths:
+        found = reached(path, graph)
+        for number in found:
+            out[number] = max(out[number], (1.0 if "/" in path else 0.6) / len(found))
+    return out
+
+
+def reached(path: str, graph: Graph) -> list[int]:
+    """Files that a path from another machine means: those that share its longest tail."""
+    parts = path.replace("\\", "/").strip("/").split("/")
+    for start in range(len(parts)):
+        found = graph.files.ending("/".join(parts[start:]))
+        if found:
+            # The bare file name of a long path proves little where it is everybody's.
+            if start == len(parts) - 1 and len(parts) > 1 and len(found) > 3:
+                return []
+            return [graph.number[item] for item in found]
+    return []
+
+
+def frames_in(frames: Sequence[Frame], graph: Graph) -> Floats:
+    """Files of a traceback; the frame nearest to the error counts most."""
+    out = np.zeros(len(graph.paths), np.float32)
+    depth = 0
+    for frame in reversed(frames):
+        found = reached(frame.path, graph)
+        if found:
+            depth += 1
+            for number in found:
+                out[number] += 1.0 / depth / len(found)
+    return out
+
+
+# ── names ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def definitions(names: Iterable[str], graph: Graph) -> Floats:
+    """Files that define what the issue names; a name that many define says less."""
+    out = np.zeros(len(graph.paths), np.float32)
+    for name in plain(names):
+        homes = {file for file, _ in graph.defined.get(name, ()) if file not in graph.tests}
+        if 0 < len(homes) <= 30:
+            for file in homes:
+                out[file] += 1.0 / len(homes)
+    return out
+
+
+_SEPARATOR = re.compile(r"\.|::|#|->")
+
+
+def plain(names: Iterable[str]) -> list[str]:
+    """The identifiers inside plain and qualified names, each once, in order."""
+    return list(dict.fromkeys(part for name in names for part in _SEPARATOR.split(name) if len(part) > 2))
+
+
+def usage(names: Iterable[str], index: Index, wanted: np.ndarray) -> Floats:
+    """Files that use the issue's identifiers exactly as spelled, damped by their length."""
+    out = np.zeros(len(index.paths), np.float32)
+    total = max(1, int(wanted.sum()))
+    for name in plain(names):
+        chunks, times = index.corpus.of_word(name)
+        per_file = np.bincount(
+            index.corpus.chunk_file[chunks][index.corpus.chunk_file[chunks] >= 0],
+            weights=times[index.corpus.chunk_file[chunks] >= 0],
+            minlength=len(out),
+        )
+        per_file = per_file * wanted
+        count = int(np.count_nonzero(per_file))
+        if 0 < count < total / 2:
+            out += (np.log1p(total / count) * per_file / (per_file + 1.0)).astype(np.float32)
+    return (out / np.log(20.0 + index.corpus.file_length)).astype(np.float32)
+
+
+def qualified(names: Iterable[str], graph: Graph) -> Floats:
+    """Files that define ``Class.method`` or ``module.function`` as the issue writes it."""
+    out = np.zeros(len(graph.paths), np.float32)
+    for name in names:
+        parts = _SEPARATOR.split(name)
+        if len(parts) < 2:
+            continue
+        found = _qualified(parts, graph)
+        for file in found:
+            out[file] += 1.0 / len(found)
+    return out
+
+
+def _qualified(parts: list[str], graph: Graph) -> set[int]:
+    owner, member = parts[-2], parts[-1]
+    tail = f"{owner}.{member}"
+    homes = graph.defined.get(member, ())
+    exact = {f for f, at in homes if ("." + graph.records[f].symbols[at].name).endswith("." + tail)}
+    exact -= graph.tests
+    if exact:
+        return exact if len(exact) <= 10 else set()
+    in_module = {f for f, _ in homes if _module_ends(graph.paths[f], parts[:-1])} - graph.tests
+    if in_module:
+        return in_module if len(in_module) <= 10 else set()
+    # ``package.module.Class.missing``: whatever the front part names
+    module = {graph.number[p] for p in graph.files.ending("/".join(parts) + ".py")}
+    return (module or {f for f, _ in graph.defined.get(owner, ()) if owner[:1].isupper()}) - graph.tests
+
+
+def _module_ends(path: str, parts: Sequence[str]) -> bool:
+    stem = path.rpartition(".")[0].removesuffix("/__init__").removesuffix("/index").split("/")
+    # The issue may name a package that re-exports what a module inside defines.
+    return stem[-len(parts) :] == list(parts) or (len(parts) > 1 and stem[: len(parts)] == list(parts))
+
+
+_FROM = re.compile(r"^\s*(?:>>> |\.\.\. |In \[\d+\]: )?from\s+([\w.]+)\s+import\s+\(?([\w, *]+)", re.M)
+
+
+def imported(code: str, graph: Graph) -> Floats:
+    """Files that define what a snippet imports, through re-exports."""
+    out = np.zeros(len(graph.paths), np.float32)
+    for module, names in _FROM.findall(code):
+        for name in names.replace(",", " ").split():
+            homes = [f for f, _ in graph.defined.get(name, ()) if f not in graph.tests]
+            inside = [f for f in homes if graph.paths[f].startswith((module.replace(".", "/"), module.split(".")[0]))]
+            for file in set(inside):
+                out[file] += 1.0 / len(set(inside))
+    return out
+
+
+_BASES = re.compile(r"\(([^()]*)\)|(?:extends|implements|:)\s+([^{]*)")
+
+
+def bases(names: Iterable[str], graph: Graph) -> Floats:
+    """Files that define the base classes of what the issue names: behaviour is often inherited."""
+    out = np.zeros(len(graph.paths), np.float32)
+    for name in plain(names):
+        classes = [(f, at) for f, at in graph.defined.get(name, ()) if f not in graph.tests]
+        if not 0 < len(classes) <= 3:
+            continue
+        for file, at in classes:
+            symbol = graph.records[file].symbols[at]
+            if symbol.kind == "class":
+                for base in _bases(symbol.signature):
+                    homes = {f for f, _ in graph.defined.get(base, ())} - graph.tests
+                    for home in homes if len(homes) <= 3 else ():
+                        out[home] += 1.0 / len(homes) / len(classes)
+    return out
+
+
+def _bases(signature: str) -> list[str]:
+    match = _BASES.search(signature)
+    return re.findall(r"\w+", match[1] or match[2] or "") if match else []
+
+
+# ── structure ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def called(chunks: Floats, index: Index, *, top: int = 12) -> Floats:
+    """Files that define what the best functions use: the fix is often in a helper that the issue never names."""
+    out = np.zeros(len(index.paths), np.float32)
+    graph, corpus = index.graph, index.corpus
+    for chunk in np.argsort(-chunks, kind="stable")[:top].tolist():
+        file, number = int(corpus.chunk_file[chunk]), int(corpus.chunk_number[chunk])
+        if chunks[chunk] <= 0 or file < 0:
+            continue
+        for word in index.words_of(file, number):
+            homes = {f for f, _ in graph.defined.get(word, ()) if f not in graph.tests and f != file}
+            if 0 < len(homes) <= 4:
+                for home in homes:
+                    out[home] += chunks[chunk] / len(homes)
+    return out
+
+
+def through_tests(index: Index, query: Mapping[str, float], *, top: int = 8) -> Floats:
+    """Files that the best matching tests import or are named after."""
+    graph = index.graph
+    out = np.zeros(len(index.paths), np.float32)
+    if not graph.tests:
+        return out
+
+    def make() -> Lexical:
+        tests = np.zeros(len(index.paths), bool)
+        tests[list(graph.tests)] = True
+        return Lexical(index.corpus, tests)
+
+    scores = index.cached("tests", make).score(query).chunks
+    order = np.argsort(-scores, kind="stable")[:top]
+    for chunk in order.tolist():
+        file = int(index.corpus.chunk_file[chunk])
+        if scores[chunk] <= 0 or file < 0:
+            continue
+        number = int(index.corpus.chunk_number[chunk])
+        targets = {t for t in graph.imports(file) if t not in graph.tests}
+        words_here = set(index.words_of(file, number))
+        for name in words_here:
+            homes = {f for f, _ in graph.defined.get(name, ())} & targets
+            for home in homes:
+                out[home] += scores[chunk] / len(homes) / 4
+        for target in targets:
+            out[target] += scores[chunk] / len(targets)
+    return out
+
+
+def neighbours(files: Floats, graph: Graph, *, top: int = 10) -> Floats:
+    """Files that import, or are imported by, the best files."""
+    out = np.zeros(len(files), np.float32)
+    order = np.argsort(-files, kind="stable")[:top]
+    for file in order.tolist():
+        if files[file] <= 0:
+            continue
+        targets = graph.imports(file)
+        for target in targets:
+            out[target] += files[file] / np.sqrt(len(targets))
+    return out
