@@ -170,7 +170,9 @@ def inline(text: str, links: Sequence[str] = ()) -> str:
     for part in _parts(text, links):
         # Two code spans side by side would be read as one.
         out += f" {part}" if out.endswith("`") and part.startswith("`") else part
-    return out
+    # It may come to stand at the start of a line or list item, where these signs would begin a block.
+    out = re.sub(r"^(\d{1,9})([.)])(?=\s|$)", r"\1\\\2", out)
+    return f"\\{out}" if re.match(r"[#>=+-]", out) else out
 
 
 def _parts(text: str, links: Sequence[str]) -> Iterator[str]:
@@ -247,13 +249,13 @@ def _blocks(lines: Iterator[str], links: Sequence[str]) -> Iterator[str]:
         elif item := _ITEM.match(line):
             level = min(len(item["indent"].expandtabs(4)) // 2, level + 1, 3)
             mark = item["mark"] if item["mark"][0].isdigit() else "-"
-            yield f"{'    ' * level}{mark} {_line(item['text'], links)}"
+            yield f"{'    ' * level}{mark} {inline(item['text'], links)}"
         elif heading := _HEADING.match(line):
             level = -1
             yield f"\n**{inline(heading['text'], links) or '…'}**\n"
         else:
             level = level if line.strip() else -1
-            yield _line(line, links)
+            yield inline(line, links)
 
 
 def _fenced(opened: re.Match[str], lines: Iterator[str]) -> str:
@@ -265,12 +267,6 @@ def _fenced(opened: re.Match[str], lines: Iterator[str]) -> str:
             break
         body.append(line)
     return fence("\n".join(body), info if info in _LANGUAGES else "")
-
-
-def _line(text: str, links: Sequence[str]) -> str:
-    """A line that starts no block: no heading, quote, rule, list or underline."""
-    text = re.sub(r"^(\d{1,9})([.)])(?=\s|$)", r"\1\\\2", inline(text, links))
-    return f"\\{text}" if re.match(r"[#>=+-]", text) else text
 
 
 # ── composing ────────────────────────────────────────────────────────────────────────────────────────────────────
