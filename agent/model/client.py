@@ -256,18 +256,23 @@ class ModelClient:
 
         return Retrying(
             retry=retry_if_exception(lambda error: rule_for(error).first is Recovery.RETRY),
-            wait=self._pause,
+            wait=lambda state: pause(_error(state), state.attempt_number, self._limits, random.random()),  # noqa: S311
             stop=stop,
             sleep=watch.sleep,
             reraise=True,
         )(attempt)
 
-    def _pause(self, state: RetryCallState) -> float:
-        """What the other side asked for, and never less than our own growing pause, half of it by chance."""
-        error = _error(state)
-        own: float = min(self._limits.longest_pause_s, self._limits.pause_s * 2 ** (state.attempt_number - 1))
-        asked = error.after_s if isinstance(error, RetryLater) else None
-        return max(asked or 0.0, own * random.uniform(0.5, 1.0))  # noqa: S311  # spreads load, hides nothing
+
+def pause(error: BaseException, attempt: int, limits: CallLimits, chance: float) -> float:
+    """Seconds before the next try: what the other side asked for, but never less than our own growing pause.
+
+    Args:
+        attempt: number of the failed try, from 1.
+        chance: 0 to 1; takes up to half off our own pause, so that many runs don't come back at once.
+    """
+    own = min(limits.longest_pause_s, limits.pause_s * 2.0 ** (attempt - 1)) * (1 - chance / 2)
+    asked = error.after_s if isinstance(error, RetryLater) else None
+    return max(asked or 0.0, own)
 
 
 def _error(state: RetryCallState) -> BaseException:

@@ -287,7 +287,7 @@ def _seconds(value: str, scale: float, now: float) -> float | None:
 
 def _wait_field(body: object, depth: int = 0) -> float | None:
     """``retry_after`` or ``retryDelay`` anywhere near the top of an error object."""
-    if depth > 4:
+    if depth > 8:
         return None
     if isinstance(body, list):
         return next((w for w in (_wait_field(item, depth + 1) for item in body[:10]) if w is not None), None)

@@ -53,17 +53,19 @@ class VisibleText:
     def __init__(self) -> None:
         self._held = ""
         self._open = False
+        self._inside = False
 
     def feed(self, piece: str) -> str:
         """The part of the text so far that can be shown now."""
         if self._open:
             return piece
         self._held += piece
-        # Inside a long block only a tag's end can change anything; without this the scan would be quadratic.
-        if len(self._held) > _LONGEST_OPEN + len(piece) and ">" not in piece and _OPEN.match(self._held.lstrip()):
+        # Inside a block only the end of a tag can change anything; without this a long one would be quadratic.
+        if self._inside and ">" not in piece:
             return ""
         start = _visible_from(self._held)
         if start is None:
+            self._inside = bool(_OPEN.match(self._held.lstrip())) and not self._held.rstrip().endswith(">")
             return ""
         self._open = True
         shown, self._held = self._held[start:], ""

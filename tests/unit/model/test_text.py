@@ -1,0 +1,101 @@
+"""Finding JSON, and reasoning, in what a model wrote."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.model import actions
+from agent.model.jsontext import extract_json, is_cut, json_objects
+from agent.model.thinking import VisibleText, without_reasoning
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"a": 1}', {"a": 1}),
+        ('Here:\n```json\n{"note":"use ``` in docs"}\n```\nLet me know.', {"note": "use ``` in docs"}),
+        ('Like {this} or {"x": 1}? No: {"a": {"b": [1, {"c": 2}]}} {', {"a": {"b": [1, {"c": 2}]}}),
+        ('{"a": "line\nbreak\tand tab"}', {"a": "line\nbreak\tand tab"}),
+        ('{} then {"a": 1}', {"a": 1}),
+    ],
+)
+def test_the_object_is_found(text: str, expected: object) -> None:
+    assert extract_json(text) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("no object", "holds no JSON object"),
+        ("[1, 2]", "holds no JSON object"),
+        ('{"a": 1,}', "broken: .* line 1 column"),
+        ('{"a": ' * 5000, "broken|too deeply"),
+        ("{" * 100_000, "broken"),
+    ],
+)
+def test_why_there_is_no_object(text: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says):
+        extract_json(text)
+
+
+def test_every_object_longest_first() -> None:
+    assert json_objects('{"a": 1} {"long": "er"}') == ({"long": "er"}, {"a": 1})
+
+
+@pytest.mark.parametrize("text", ['{"a": "b', '{"a": "b\\', '{"a": [1', '{"a": "}"', '  [{"a": 1}'])
+def test_cut(text: str) -> None:
+    assert is_cut(text)
+
+
+@pytest.mark.parametrize("text", ["", "plain", '{"a": "{["}', '{"a": "\\""}', "{'a': 1}", "}{"[:1]])
+def test_not_cut(text: str) -> None:
+    assert not is_cut(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "actions_in_it", "cut"),
+    [
+        ('{"tool": "edit", "arguments": {"a": 1}}', [("edit", '{"a": 1}')], False),
+        ('{"name": "edit", "arguments": "{}"}', [("edit", "{}")], False),
+        ('Uses {braces}. {"actions": [{"tool": "a"}, {"tool": "b"}]}', [("a", "{}"), ("b", "{}")], False),
+        ('{"actions": [{"tool": "a"}, {"no": "tool"}]}', [], False),
+        ('{"actions": [{"tool": "a"}, {"tool": "b", "argu', [], True),
+        ('{"answer": 42}', [], False),
+        ("Just text.", [], False),
+    ],
+)
+def test_actions_in_text(text: str, actions_in_it: list[tuple[str, str]], cut: bool) -> None:
+    calls, was_cut = actions.parse(text)
+    assert ([(c.name, c.arguments) for c in calls], was_cut) == (actions_in_it, cut)
+
+
+REASONING = [
+    ("<think>a</think>b", "b"),
+    ("\n<THINKING>a</THINKING>\n\nb\n", "b\n"),
+    ("<think>a</think>\n<think>c</think>b", "b"),
+    ("<think>never ends", ""),
+    ("plain", "plain"),
+    ("  plain", "  plain"),
+    ("the tag `<think>` is content", "the tag `<think>` is content"),
+    ("<thin", "<thin"),
+    ("<b>bold</b>", "<b>bold</b>"),
+    ("", ""),
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), [*REASONING, ("some reasoning\n</think>\nb", "b")])
+def test_reasoning_is_taken_out(text: str, expected: str) -> None:
+    assert without_reasoning(text) == expected
+
+
+# A text that ends inside what may be a tag stays held back: there is nothing more to wait for.
+@given(st.sampled_from([case for case in REASONING if case[0] != "<thin"]), st.lists(st.integers(1, 7)))
+def test_pieces_show_what_the_whole_shows(case: tuple[str, str], sizes: list[int]) -> None:
+    text, expected = case
+    visible, shown = VisibleText(), ""
+    for size in [*sizes, *[1] * len(text)]:
+        piece, text = text[:size], text[size:]
+        shown += visible.feed(piece)
+    assert shown.lstrip() == expected.lstrip()
