@@ -1,0 +1,65 @@
+"""Secrets are found by value and by shape, and placeholders are not."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from app.publish import secrets
+
+R = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"gh{letter}_{R}" for letter in "pousr"]
+    + [f"ghs_{R}.{R}-{R}", f"github_pat_{R}", f"glpat-{R}", f"sk-{R}", f"sk-proj-{R}", "AKIA" + "Q3EGRIFXUJW2LMN7"]
+    + [
+        f"eyJhbGciOiJI.eyJzdWIiOiIx.{R}",
+        f"-----BEGIN RSA PRIVATE KEY-----\n{R}{R}\n",
+        f"-----BEGIN PRIVATE KEY-----\n{R}{R}\n",
+    ]
+    + [f"xoxb-1234567890-{R}", "AIza" + R[:35], f"npm_{R}"],
+)
+def test_shapes_are_found_and_redacted(text: str) -> None:
+    (hit,) = secrets.find(f"first line\ntoken = '{text}'\n")
+    assert hit.line == 2 and R[:20] not in repr(hit)
+    assert R[:12] not in secrets.redact(f"x {text} y")
+
+
+@pytest.mark.parametrize(
+    "text",
+    (
+        "ghp_" + "x" * 36,
+        "AKIAIOSFODNN7EXAMPLE",
+        "sk-learn",
+        "task-force-of-several-people",
+        f"-----BEGIN PUBLIC KEY-----\n{R}{R}",
+        "-----BEGIN PRIVATE KEY-----\n...\n",
+        "a" * 40,
+        "ghp_short",
+    ),
+)
+def test_what_only_looks_like_one_passes(text: str) -> None:
+    assert not list(secrets.find(text))
+    assert secrets.redact(text) == text
+
+
+def test_our_own_values_are_found_under_usual_spellings() -> None:
+    value = "hook/secret+of ours"
+    for spelled in (
+        value,
+        value.encode().hex(),
+        "hook%2Fsecret%2Bof%20ours",
+        value[::-1],
+        *(base64.b64encode(b"x" * n + value.encode() + b"tail").decode() for n in range(4)),
+    ):
+        assert [hit.name for hit in secrets.find(f"a {spelled} b", [value])] == ["one of our own secrets"]
+        assert secrets.redact(f"a {spelled} b", [value]) != f"a {spelled} b"
+    assert not list(secrets.find("nothing here", [value, "short"]))
+
+
+def test_utf16_hides_nothing() -> None:
+    content = f"token = ghp_{R}".encode("utf-16")
+    assert any(list(secrets.find(text)) for text in secrets.as_text(content))
