@@ -1,7 +1,7 @@
 """The process of one run: a RunSpec on standard input, a RunResult and an event log in the run's folder.
 
-Started by a runner, never by a person. It holds the run's own model token and no other secret, and dies with the process
-that started it.
+Started by a runner, never by a person. It holds the run's own model token and no other secret, and dies with the
+process that started it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def main() -> None:
     work_dir = Path(spec.work_dir)
     result = pipeline.run(
         spec,
-        make_model=lambda events, cancelled: ModelClient(spec.model, events=events, cancelled=cancelled),
+        make_model=lambda meter, events, stop: ModelClient(spec.model, meter=meter, events=events, cancelled=stop),
         event_file=work_dir / EVENTS,
         cancelled=(work_dir / CANCEL).exists,
     )

@@ -21,6 +21,7 @@ import tomllib
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from agent.errors import UserError
+from agent.tree import BaseTree
 from agent.types import Budget, Commands
 
 FILE_NAME = ".graftsmith.toml"
@@ -56,13 +57,24 @@ def parse(data: bytes) -> RepositoryConfig:
     try:
         return RepositoryConfig.model_validate(tomllib.loads(data.decode("utf-8")))
     except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
-        raise UserError(f"{FILE_NAME} can't be read", why=str(error), todo="Correct the file on the base branch") from error
+        raise UserError(
+            f"{FILE_NAME} can't be read", why=str(error), todo="Correct the file on the base branch"
+        ) from error
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
         raise UserError(
             f"{FILE_NAME} has a wrong entry: {where}", why=first["msg"], todo="Correct the file on the base branch"
         ) from error
+
+
+def of_tree(base: BaseTree) -> RepositoryConfig:
+    """What the base commit says; everything empty when it says nothing.
+
+    Raises:
+        UserError: the file is there and wrong.
+    """
+    return parse(base.content(FILE_NAME)) if FILE_NAME in base.entries else RepositoryConfig()
 
 
 def lowered(budget: Budget, limits: BudgetLimits) -> Budget:

@@ -6,14 +6,14 @@ The history is append-only, so that a provider's prompt cache hits on everything
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from agent import prompts, tools
 from agent.budget import Meter
 from agent.errors import GraftsmithError
 from agent.events import Events
-from agent.model.errors import CallCancelled
 from agent.model.types import Finish, Message, Model, Reply, ToolCall
 from agent.tools import ToolContext, ToolResult
 from agent.tools.base import Conclusion, Tool
@@ -35,22 +35,17 @@ class Conversation:
     model: Model
     meter: Meter
     events: Events
-    cancelled: Callable[[], bool] = lambda: False
     messages: list[Message] = field(default_factory=list)
     _warned: bool = False
 
     def ask(self, *, tools: tuple[Mapping[str, object], ...] = ()) -> Reply:
-        """One model call: budget first, then the call, then the books.
+        """One model call; its reply is the next entry of the history.
 
         Raises:
             BudgetReached: before the call.
-            GraftsmithError: what the model client could not recover from.
+            GraftsmithError: what the model could not recover from.
         """
-        if self.cancelled():
-            raise CallCancelled("The run was stopped", todo="Start it again with /agent retry")
-        self.meter.check()
         reply = self.model.complete(self.messages, tools=tools)
-        self.meter.record(reply.usage)
         self.messages.append(reply.as_message())
         return reply
 
@@ -76,7 +71,7 @@ class Finished:
     conclusion: Conclusion
 
 
-def work(conversation: Conversation, registry: Mapping[str, Tool], context: ToolContext) -> Finished:
+def work(conversation: Conversation, registry: Mapping[str, Tool[Any]], context: ToolContext) -> Finished:
     """Let the model act until it calls ``finish``. ``context.draft`` holds the state of the files.
 
     Raises:
@@ -106,7 +101,7 @@ def work(conversation: Conversation, registry: Mapping[str, Tool], context: Tool
 
 def _act(
     conversation: Conversation,
-    registry: Mapping[str, Tool],
+    registry: Mapping[str, Tool[Any]],
     context: ToolContext,
     reply: Reply,
     seen: Counter[tuple[str, str, str]],
@@ -121,7 +116,7 @@ def _act(
         result = tools.call(registry, context, call.name, call.arguments)
         if result.conclusion is not None and failed:
             result = ToolResult(
-                "Not finished: a call before it in the same reply failed, see its result. Repair it, then finish again.",
+                "Not finished: a call before it in the same reply failed. Repair that, then finish again.",
                 ok=False,
             )
         if result.draft is not None:

@@ -1,13 +1,37 @@
-"""Checks that a plan can be carried out: pure, and each refusal says what to change."""
+"""The plan: asked for as structured output, checked that it can be carried out. Each refusal says what to change."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from graphlib import CycleError, TopologicalSorter
 
+from agent import prompts
+from agent.loop import Conversation
+from agent.model.structured import structured
+from agent.model.types import ToolSpec
 from agent.types import Plan, PlanStep
 
 MAX_STEPS = 20
+
+
+def make(conversation: Conversation, existing: Collection[str], tools: Sequence[ToolSpec]) -> Plan:
+    """Ask for a plan in the conversation.
+
+    Args:
+        existing: every path of the base commit.
+        tools: what the work after the plan will offer, so that both share a cached prefix.
+
+    Raises:
+        InvalidOutput: it stayed unusable after one correction.
+        GraftsmithError: whatever the model call raises.
+    """
+    conversation.say(prompts.render("plan"))
+    answer = structured(
+        conversation.model, conversation.messages, Plan, problems=lambda plan: problems(plan, existing), tools=tools
+    )
+    conversation.messages += answer.transcript
+    conversation.events.emit("decision", plan=answer.value.model_dump())
+    return answer.value
 
 
 def problems(plan: Plan, existing: Collection[str]) -> tuple[str, ...]:
@@ -22,7 +46,9 @@ def problems(plan: Plan, existing: Collection[str]) -> tuple[str, ...]:
     if len(plan.steps) > MAX_STEPS:
         found.append(f"The plan has {len(plan.steps)} steps; at most {MAX_STEPS} are allowed. Join small ones.")
     ids = [step.id for step in plan.steps]
-    found += [f"Two steps have the id {name!r}; ids must differ." for name in sorted({i for i in ids if ids.count(i) > 1})]
+    found += [
+        f"Two steps have the id {name!r}; ids must differ." for name in sorted({i for i in ids if ids.count(i) > 1})
+    ]
     for step in plan.steps:
         found += _step_problems(step, ids, existing)
     try:

@@ -54,6 +54,30 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
+# ── changes ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+FileMode = Literal["100644", "100755", "120000"]
+
+
+class FileChange(Value):
+    """The whole new state of one path. ``content is None`` means deleted."""
+
+    path: str
+    """Relative, ``/``-separated, no ``.`` or ``..`` part; decoded with surrogateescape where it is not UTF-8."""
+    mode: FileMode = "100644"
+    content: bytes | None
+
+
+class ChangeSet(Value):
+    """The result of a run as data: apply ``changes`` to the tree of ``base_sha``."""
+
+    base_sha: str
+    changes: tuple[FileChange, ...] = ()
+
+    def __bool__(self) -> bool:
+        return bool(self.changes)
+
+
 # ── what a run is given ──────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -109,6 +133,8 @@ class RunSpec(Value):
     view: str = "/workspace"
     """Where the checkout appears inside the sandbox. A local run uses the user's own path, so that editable installs
     and absolute shebangs resolve to the copy."""
+    change_set: ChangeSet | None = None
+    """A change that is there already: it is tested and proven, and no model is asked."""
     origin: str | None = None
     """The user's checkout on this machine (local runs only): the source of ignored files that tests need."""
     work_dir: str
@@ -128,30 +154,6 @@ class RunSpec(Value):
     seed: str
     """Secret of this run; fences around untrusted text are derived from it."""
     command_timeout_s: float = 900.0
-
-
-# ── changes ──────────────────────────────────────────────────────────────────────────────────────────────────────
-
-FileMode = Literal["100644", "100755", "120000"]
-
-
-class FileChange(Value):
-    """The whole new state of one path. ``content is None`` means deleted."""
-
-    path: str
-    """Relative, ``/``-separated, no ``.`` or ``..`` part; decoded with surrogateescape where it is not UTF-8."""
-    mode: FileMode = "100644"
-    content: bytes | None
-
-
-class ChangeSet(Value):
-    """The result of a run as data: apply ``changes`` to the tree of ``base_sha``."""
-
-    base_sha: str
-    changes: tuple[FileChange, ...] = ()
-
-    def __bool__(self) -> bool:
-        return bool(self.changes)
 
 
 # ── plan ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -282,6 +284,8 @@ class Proof(Value):
     head_digest: str
     base_message: str = ""
     """Short clean failure text on the base."""
+    head_message: str = ""
+    """Why there is no verdict on the head, when there is none."""
 
     @property
     def holds(self) -> bool:
@@ -364,6 +368,8 @@ class RunResult(Value):
     notes: tuple[str, ...] = ()
     """Facts that the reader should know: degraded isolation, skipped files, flaky tests."""
     prompt_version: str = ""
+    our_fault: bool = False
+    """True when Graftsmith itself went wrong: nothing that the reader did or can do caused it."""
 
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{40,64}$")]

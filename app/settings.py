@@ -32,6 +32,11 @@ _PUBLIC_GITHUB = "https://api.github.com"
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
+def environment() -> dict[str, str]:
+    """A copy of this process's environment, for what belongs to other programs (``PATH``, package clients)."""
+    return dict(os.environ)
+
+
 def _default_state_dir() -> Path:
     base = os.environ.get("XDG_STATE_HOME", "")
     return (Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "state") / "graftsmith"

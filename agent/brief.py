@@ -1,0 +1,71 @@
+"""What the model is told: the task, the code that most likely matters, the tests before the change, the verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent import prompts
+from agent.context.build import build
+from agent.context.fence import fence
+from agent.index.index import Index
+from agent.loop import Conversation
+from agent.types import RunSpec, SuiteStatus, Task, TestRun
+from sandbox.text import clean
+
+CONTEXT_TOKENS = 8_000
+_ISSUE_CHARS = 20_000
+_LOG_CHARS = 3_000
+_FAILING_SHOWN = 20
+
+
+def open_task(conversation: Conversation, spec: RunSpec, index: Index, baseline: TestRun) -> None:
+    """Begin the conversation: the rules, then the task with everything that is known about it."""
+    from agent.model.types import Message
+
+    conversation.messages.append(Message.system(prompts.render("system")))
+    conversation.say(
+        prompts.render(
+            "task",
+            task=fence("issue", "task", _task_text(spec.task), spec.seed),
+            request=_fenced("request", spec.task.request, spec.seed),
+            discussion="\n".join(_fenced("comment", text, spec.seed) for text in spec.task.comments),
+            context=build(index, spec.task, CONTEXT_TOKENS, spec.seed),
+            baseline=test_report(baseline, spec.seed, baseline=True),
+        )
+    )
+
+
+def test_report(run: TestRun, seed: str, *, baseline: bool = False) -> str:
+    """One test run as the model reads it: counts first, then failures, then the end of the output where that helps."""
+    head = f"{run.status.value}: {len(run.passed)} passed, {len(run.failed)} failed, in {run.seconds:.1f} s"
+    parts = [head + (f" ({run.detail})" if run.detail else "")]
+    failed = sorted(run.failed)
+    if failed and baseline:
+        parts.append("Already failing, not your doing unless the task says so: " + _names(failed))
+    elif failed:
+        parts += [fence("failure", test, run.messages.get(test, "")[-1_500:], seed) for test in failed[:8]]
+        if len(failed) > 8:
+            parts.append("Also failing: " + _names(failed[8:]))
+    if run.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
+        parts.append(fence("output", "end of the output", run.log[-_LOG_CHARS:], seed))
+    return "\n".join(parts)
+
+
+def verdict(problems: Sequence[str], final: TestRun | None, rounds_left: int, seed: str) -> str:
+    """Why the change was not accepted."""
+    unclear = final is not None and final.status not in (SuiteStatus.OK, SuiteStatus.FAILING)
+    log = fence("output", "end of the output", final.log[-_LOG_CHARS:], seed) if final and unclear else ""
+    return prompts.render("verdict", problems=problems, rounds_left=rounds_left, log=log)
+
+
+def _task_text(task: Task) -> str:
+    return clean(f"{task.title}\n\n{task.body}".strip().encode("utf-8", "replace"), _ISSUE_CHARS)
+
+
+def _fenced(kind: str, text: str, seed: str) -> str:
+    return fence(kind, "", clean(text.encode("utf-8", "replace"), _ISSUE_CHARS), seed) if text.strip() else ""
+
+
+def _names(tests: Sequence[str]) -> str:
+    more = f" and {len(tests) - _FAILING_SHOWN} more" if len(tests) > _FAILING_SHOWN else ""
+    return ", ".join(tests[:_FAILING_SHOWN]) + more

@@ -1,0 +1,99 @@
+"""How a run ends: every outcome with a reason and a next step, from what happened. Pure."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from agent.budget import BudgetReached
+from agent.errors import BugError, GraftsmithError, RetryLater, UserError
+from agent.loop import Stuck
+from agent.model.errors import CallCancelled, InvalidOutput
+from agent.tools.base import Claim, Conclusion
+from agent.types import Evidence, Outcome
+
+_REPORT = "Report this with the run's event log; your repository was not changed."
+
+# The first row that fits decides. What is not here is the operator's to mend, and ends as failed.
+_BY_ERROR: tuple[tuple[type[GraftsmithError], Outcome], ...] = (
+    (BudgetReached, Outcome.BUDGET_REACHED),
+    (CallCancelled, Outcome.CANCELLED),
+    (Stuck, Outcome.STUCK),
+    (InvalidOutput, Outcome.STUCK),
+    (RetryLater, Outcome.FAILED),
+    (UserError, Outcome.BLOCKED),
+)
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a run ended, in words for a person."""
+
+    outcome: Outcome
+    reason: str
+    next_step: str = ""
+    our_fault: bool = False
+
+
+def of_error(error: GraftsmithError) -> Ending:
+    """The ending that an expected error leads to."""
+    outcome = next((outcome for kind, outcome in _BY_ERROR if isinstance(error, kind)), Outcome.FAILED)
+    reason = ". ".join(part.rstrip(".") for part in (error.what, error.why) if part) + "."
+    return Ending(outcome, reason[:1].upper() + reason[1:], error.todo, our_fault=isinstance(error, BugError))
+
+
+def our_bug(error: Exception) -> Ending:
+    """The ending that an error leads to which nobody expected."""
+    return Ending(Outcome.FAILED, f"Graftsmith itself failed ({type(error).__name__}).", _REPORT, our_fault=True)
+
+
+def blocked(why: str) -> Ending:
+    """The tests of the base can't be judged, so nothing could be proven."""
+    return Ending(
+        Outcome.BLOCKED,
+        f"The project's tests could not be run on the unchanged code: {why}",
+        "Name the commands that set up and test the project in .graftsmith.toml, or give --test-command.",
+    )
+
+
+def without_change(conclusion: Conclusion) -> Ending | None:
+    """The ending of a conclusion that needs no measuring; ``None`` for the others."""
+    match conclusion.claim:
+        case Claim.NEEDS_INPUT:
+            return Ending(Outcome.NEEDS_INPUT, conclusion.question, "Answer, then ask again.")
+        case Claim.BLOCKED:
+            return Ending(Outcome.BLOCKED, conclusion.summary, "Remove the obstacle, then ask again.")
+        case _:
+            return None
+
+
+def accepted(claim: Claim, evidence: Evidence) -> Ending:
+    """Everything that was measured bears the claim out."""
+    match claim:
+        case Claim.ALREADY_FIXED:
+            return Ending(Outcome.ALREADY_FIXED, "A test of the reported behaviour passes on the unchanged code.")
+        case Claim.NOT_REPRODUCED:
+            return Ending(
+                Outcome.NOT_REPRODUCED,
+                "A test of the reported behaviour passes on the unchanged code.",
+                "Add what is missing to reproduce it: version, input, environment.",
+            )
+    if not evidence.proof:
+        return Ending(
+            Outcome.PROPOSED,
+            "No test got worse. The change is of a kind that no test can prove.",
+            "Review it with that in mind.",
+        )
+    count = len(evidence.proof)
+    tests = "1 test fails" if count == 1 else f"{count} tests fail"
+    return Ending(Outcome.PROPOSED, f"{tests} without the change and pass with it; no other test got worse.")
+
+
+def rejected(problems: tuple[str, ...] | None) -> Ending:
+    """The rounds are used up."""
+    first = problems[0].splitlines()[0] if problems else "nothing was measured"
+    more = f" (and {len(problems) - 1} more)" if problems and len(problems) > 1 else ""
+    return Ending(
+        Outcome.TESTS_FAILING,
+        f"The change could not be proven: {first}{more}",
+        "Look at the change and its test log, then ask again with a hint.",
+    )

@@ -1,0 +1,113 @@
+"""Decides whether a change is accepted, and says what is wrong with it otherwise. Pure.
+
+The model's word never counts: everything here comes from what the harness measured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+from agent.tools.base import Claim
+from agent.types import Comparison, Evidence, Plan, Proof, SuiteStatus, TestRun
+from agent.verify.paths import is_test
+
+PROOF_FREE = frozenset({"documentation", "refactoring", "question"})
+"""Intents that no test can turn from red to green."""
+
+_SHOWN = 8
+_MESSAGE_CHARS = 1_200
+
+
+def unusable(baseline: TestRun) -> str:
+    """Why nothing can be proven on this base, for a person; empty when the work can begin.
+
+    A base without tests is no obstacle: the change brings the first ones.
+    """
+    if baseline.status in (SuiteStatus.OK, SuiteStatus.FAILING, SuiteStatus.NO_TESTS):
+        return ""
+    end = f"\n\n{baseline.log[-1_500:].strip()}" if baseline.log.strip() else ""
+    return f"{baseline.detail or baseline.status.value}{end}"
+
+
+def of_claim(claim: Claim, evidence: Evidence, plan: Plan | None, changed: Collection[str]) -> tuple[str, ...]:
+    """What keeps the model's claim from being accepted, each with what to do about it; empty when it is accepted.
+
+    Args:
+        changed: the paths of the change.
+    """
+    final, comparison = evidence.final, evidence.comparison
+    assert final is not None and comparison is not None, "the tests are run before they are judged"
+    if final.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
+        return (f"The tests could not be judged: {final.detail or final.status.value}.",)
+    found = [*_comparison(comparison, final), *_integrity(evidence)]
+    if claim in (Claim.ALREADY_FIXED, Claim.NOT_REPRODUCED):
+        return (*found, *_shown_by_a_test(claim, comparison, changed))
+    found += _proofs(evidence.proof)
+    if not found and not evidence.proof and _wants_proof(plan):
+        found.append(
+            "No test fails on the unchanged code and passes now, so nothing shows that the task is done. "
+            "Add a test that does, in a new test file."
+        )
+    return tuple(found)
+
+
+def _shown_by_a_test(claim: Claim, comparison: Comparison, changed: Collection[str]) -> list[str]:
+    """The claim is that the unchanged code is right: a new test has to pass on it."""
+    sources = sorted(path for path in changed if not is_test(path))
+    if sources:
+        return [f"You claim {claim.value}, but changed {', '.join(sources[:5])}. Undo that, or finish as done."]
+    if not comparison.added:
+        return [
+            f"You claim {claim.value}; show it by a new test, in a new test file, that passes on the unchanged code."
+        ]
+    return []
+
+
+def _wants_proof(plan: Plan | None) -> bool:
+    return plan is None or plan.intent not in PROOF_FREE
+
+
+def _comparison(comparison: Comparison, final: TestRun) -> list[str]:
+    found = [
+        *_listed("passed before and fails now", comparison.regressed, final.messages),
+        *_listed("is new and fails", comparison.added_failing, final.messages),
+    ]
+    if comparison.lost:
+        found.append(
+            f"Tests that ran before are gone or skipped now: {_names(comparison.lost)}. "
+            "Put them back; existing tests must keep running."
+        )
+    return found
+
+
+def _listed(what: str, tests: Sequence[str], messages: Mapping[str, str]) -> list[str]:
+    found = [f"`{test}` {what}:\n{_short(messages.get(test, 'no message'))}" for test in tests[:_SHOWN]]
+    if len(tests) > _SHOWN:
+        found.append(f"… and {len(tests) - _SHOWN} more of the kind: {_names(tests[_SHOWN:])}")
+    return found
+
+
+def _integrity(evidence: Evidence) -> list[str]:
+    return [
+        f"{finding.path}: {finding.detail} ({finding.kind}). Tests must not say less than before; undo this."
+        for finding in evidence.integrity
+    ]
+
+
+def _proofs(proofs: Sequence[Proof]) -> list[str]:
+    return [
+        f"`{proof.test}` is {proof.on_base} on the unchanged code and {proof.on_head} with the change, each in a fresh "
+        "checkout; it must fail before and pass after. Make it test the behaviour that the task changes."
+        for proof in proofs
+        if not proof.holds
+    ]
+
+
+def _names(tests: Sequence[str]) -> str:
+    more = f" and {len(tests) - _SHOWN} more" if len(tests) > _SHOWN else ""
+    return ", ".join(f"`{test}`" for test in tests[:_SHOWN]) + more
+
+
+def _short(message: str) -> str:
+    """The end of a failure message says most."""
+    return message if len(message) <= _MESSAGE_CHARS else f"…{message[-_MESSAGE_CHARS:]}"

@@ -1,0 +1,243 @@
+"""One run, from the task to a proven change: the stages in order, readable on one screen.
+
+Nothing here knows GitHub, a database or an environment variable. A run always ends in a ``RunResult``: every expected
+ending is a named outcome, and the work done so far is kept in it.
+"""
+
+from __future__ import annotations
+
+import shlex
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from agent import brief, config, endings, judge, loop, plan, prompts, tools
+from agent.budget import Meter, load_prices
+from agent.endings import Ending
+from agent.errors import GraftsmithError
+from agent.events import EventLog, Listener
+from agent.index.index import Index
+from agent.index.source import TreeSource
+from agent.loop import Conversation
+from agent.model.types import Model
+from agent.tools import REGISTRY, Claim, Conclusion, ToolContext
+from agent.tree import Draft
+from agent.types import ChangeSet, Evidence, Plan, RunResult, RunSpec, Stage, TestRun
+from agent.verify import integrity
+from agent.verify.compare import compare
+from agent.verify.environment import Machine
+from agent.verify.harness import Harness
+from agent.verify.proof import prove
+from agent.verify.registries import Registries
+from agent.verify.toolchains import detect
+from agent.workspace import Workspace
+from sandbox import Limits, Sandbox, open_sandbox
+
+MakeModel = Callable[[Meter, EventLog, Callable[[], bool]], Model]
+
+
+@dataclass
+class Run:
+    """One run under way: what it works with, and what is known so far."""
+
+    spec: RunSpec
+    events: EventLog
+    meter: Meter
+    model: Model
+    sandbox: Sandbox
+    cancelled: Callable[[], bool]
+    draft: Draft | None = None
+    plan: Plan | None = None
+    conclusion: Conclusion | None = None
+    evidence: Evidence = field(default_factory=Evidence)
+    seconds: dict[str, float] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+    @contextmanager
+    def stage(self, stage: Stage) -> Iterator[None]:
+        """Names what goes on, and adds up how long it took."""
+        self.events.stage = stage
+        self.events.emit("stage", name=stage)
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.monotonic() - started, 3)
+
+    def result(self, ending: Ending) -> RunResult:
+        conclusion = self.conclusion
+        return RunResult(
+            run_id=self.spec.run_id,
+            outcome=ending.outcome,
+            reason=ending.reason,
+            next_step=ending.next_step,
+            our_fault=ending.our_fault,
+            summary=conclusion.summary if conclusion else "",
+            plan=self.plan,
+            change_set=self.draft.change_set() if self.draft else ChangeSet(base_sha=self.spec.base_sha),
+            file_reasons=conclusion.reasons if conclusion else (),
+            evidence=self.evidence,
+            usage=self.meter.usage,
+            seconds=self.seconds,
+            notes=tuple(self.notes),
+            prompt_version=prompts.version(),
+        )
+
+
+def run(
+    spec: RunSpec,
+    *,
+    make_model: MakeModel,
+    event_file: Path,
+    listeners: tuple[Listener, ...] = (),
+    prices: Path | None = None,
+    cancelled: Callable[[], bool] = lambda: False,
+) -> RunResult:
+    """Carry out ``spec``. Returns for every ending, also for errors of our own; those are in the log with their trace.
+
+    Args:
+        make_model: the model, given the meter that it must ask, the log that it must write and the cancel flag.
+        event_file: the run's log; appended to.
+        listeners: called with each event as it happens.
+        prices: a price table in place of the shipped one.
+        cancelled: looked at between and inside calls.
+
+    Raises:
+        OperatorError: no sandbox starts here, or the price table can't be read.
+    """
+    with ExitStack() as stack:
+        events = EventLog(event_file, secrets=(spec.model.api_key, spec.seed), listeners=listeners)
+        stack.callback(events.close)
+        meter = Meter(spec.budget, prices=load_prices(prices))
+        run = Run(spec, events, meter, make_model(meter, events, cancelled), open_sandbox(), cancelled)
+        try:
+            ending = _stages(run, stack)
+        except GraftsmithError as error:
+            ending = endings.of_error(error)
+        except Exception as error:  # the one catch-all of this process: recorded, and told as ours
+            events.emit("note", text="bug", trace=traceback.format_exc())
+            ending = endings.our_bug(error)
+        with run.stage(Stage.REPORT):
+            events.emit("decision", outcome=ending.outcome, reason=ending.reason)
+            return run.result(ending)
+
+
+def _stages(run: Run, stack: ExitStack) -> Ending:
+    """The main path."""
+    with run.stage(Stage.PREPARE):
+        workspace = stack.enter_context(Workspace.open(run.spec, run.sandbox))
+        base = workspace.base
+        run.draft = base.draft()
+        run.notes += workspace.notes
+        harness = _harness(run, workspace)
+        stack.callback(harness.close)
+    with run.stage(Stage.INDEX):
+        index = Index.open(Path(run.spec.cache_dir) / "index.sqlite", TreeSource(base.draft()))
+        run.notes += index.report.notes
+    with run.stage(Stage.BASELINE):
+        harness.setup()
+        run.notes += harness.environment.notes
+        baseline = harness.run(base.draft(), name="baseline")
+        run.evidence = Evidence(baseline=baseline, isolation=run.sandbox.isolation.detail)
+    unusable = judge.unusable(baseline)
+    if unusable:
+        return endings.blocked(unusable)
+    if run.spec.change_set is not None:
+        return _verify_given(run, harness, base.applied(run.spec.change_set), baseline)
+    with run.stage(Stage.PLAN):
+        conversation = Conversation(run.model, run.meter, run.events)
+        brief.open_task(conversation, run.spec, index, baseline)
+        run.plan = plan.make(conversation, base.paths(), tools.specs(REGISTRY))
+    return _work(run, harness, conversation, index, baseline)
+
+
+def _harness(run: Run, workspace: Workspace) -> Harness:
+    spec = run.spec
+    own = config.of_tree(workspace.base)
+    return Harness(
+        workspace,
+        run.sandbox,
+        detect(workspace.base, config.merged(own.commands, spec.commands)),
+        run.events,
+        machine=Machine(spec.search_path, Registries.of(spec.registries), spec.repository),
+        limits=Limits(wall_s=spec.command_timeout_s),
+        cancelled=run.cancelled,
+    )
+
+
+def _work(run: Run, harness: Harness, conversation: Conversation, index: Index, baseline: TestRun) -> Ending:
+    """Work, measure, and hand what is wrong back to the model, a bounded number of times."""
+    assert run.draft is not None
+    context = ToolContext(
+        draft=run.draft,
+        index=index,
+        plan=run.plan,
+        run_tests=lambda draft, tests: brief.test_report(harness.run(draft, tests, "asked"), run.spec.seed),
+        view=run.spec.view,
+    )
+    conversation.say(prompts.render("work"))
+    best = _Best(run)
+    for rounds_left in range(run.spec.budget.fix_rounds, -1, -1):
+        with run.stage(Stage.WORK):
+            finished = best.or_latest(context, lambda: loop.work(conversation, REGISTRY, context))
+        run.conclusion = finished.conclusion
+        ending = endings.without_change(finished.conclusion)
+        if ending is not None:
+            return ending
+        evidence = _measure(run, harness, context.draft, baseline)
+        problems = judge.of_claim(finished.conclusion.claim, evidence, run.plan, context.draft.edits)
+        best.offer(context.draft, evidence, problems)
+        run.events.emit("decision", accepted=not problems, problems=problems, rounds_left=rounds_left)
+        if not problems:
+            return endings.accepted(finished.conclusion.claim, evidence)
+        if rounds_left:
+            conversation.answer(finished.call, brief.verdict(problems, evidence.final, rounds_left, run.spec.seed))
+    return endings.rejected(best.problems)
+
+
+class _Best:
+    """The best state so far: the one with the fewest problems; until something was measured, the latest."""
+
+    def __init__(self, run: Run) -> None:
+        self._run = run
+        self.problems: tuple[str, ...] | None = None
+
+    def or_latest(self, context: ToolContext, work: Callable[[], loop.Finished]) -> loop.Finished:
+        """Do ``work``; when it breaks off before anything was measured, what it did so far is kept."""
+        try:
+            return work()
+        finally:
+            if self.problems is None:
+                self._run.draft = context.draft
+
+    def offer(self, draft: Draft, evidence: Evidence, problems: tuple[str, ...]) -> None:
+        if self.problems is None or len(problems) < len(self.problems):
+            self._run.draft, self._run.evidence, self.problems = draft, evidence, problems
+
+
+def _verify_given(run: Run, harness: Harness, draft: Draft, baseline: TestRun) -> Ending:
+    """Test and prove a change that was made elsewhere."""
+    run.draft = draft
+    run.evidence = _measure(run, harness, draft, baseline)
+    problems = judge.of_claim(Claim.DONE, run.evidence, None, draft.edits)
+    return endings.rejected(problems) if problems else endings.accepted(Claim.DONE, run.evidence)
+
+
+def _measure(run: Run, harness: Harness, draft: Draft, baseline: TestRun) -> Evidence:
+    """What the harness can say of ``draft``; proofs only where nothing got worse."""
+    with run.stage(Stage.VERIFY):
+        final = harness.run(draft, name="final")
+        comparison = compare(baseline, final, harness.flaky(draft, baseline, final))
+        weakened = integrity.check(draft.base, draft, run.plan)
+    evidence = run.evidence.model_copy(
+        update={"final": final, "comparison": comparison, "integrity": weakened, "proof": (), "reproduce": ()}
+    )
+    if not comparison.clean:
+        return evidence
+    with run.stage(Stage.PROVE):
+        proof = prove(harness, draft, baseline, final)
+        command = harness.shown(draft, tuple(item.test for item in proof))
+        return evidence.model_copy(update={"proof": proof, "reproduce": (shlex.join(command),) if command else ()})

@@ -1,0 +1,101 @@
+"""The command line. A command's module is imported when the command is used, so that ``--help`` is instant."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.metadata import version
+
+import click
+
+PROVEN, ENDED, USAGE, OUR_BUG = 0, 1, 2, 3
+"""Exit codes: proven · ended without success, with the outcome named · usage or configuration · a bug of ours."""
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One command: where it lives, and its line in ``--help``."""
+
+    module: str
+    help: str
+
+
+SECTIONS: dict[str, dict[str, Entry]] = {
+    "Change code": {
+        "run": Entry("app.commands.run", "Carry out a task on a local checkout, with proof."),
+    },
+    "Know a repository": {
+        "index": Entry("app.cli_index", "Index a folder and say what was found."),
+        "search": Entry("app.cli_index", "Find the files and functions that a text is about."),
+        "symbols": Entry("app.cli_index", "Where a name is defined and used."),
+        "map": Entry("app.cli_index", "An overview that fits a number of tokens."),
+    },
+    "Serve GitHub": {
+        "serve": Entry("app.commands.serve", "Run the GitHub App: webhooks in, pull requests out."),
+        "demo": Entry("app.commands.demo", "Label an issue on the embedded GitHub, watch it become a pull request."),
+        "devhub": Entry("app.commands.devhub", "Run the embedded GitHub alone."),
+    },
+    "Look closer": {
+        "show": Entry("app.commands.show", "Print a run's event log for a person."),
+        "tools": Entry("app.commands.tools", "The tools that the model has, from the registry."),
+        "doctor": Entry("app.commands.doctor", "What this machine has, and what is missing."),
+    },
+}
+_COMMANDS = {name: entry for section in SECTIONS.values() for name, entry in section.items()}
+
+
+class Commands(click.Group):
+    """The commands of ``SECTIONS``, imported one at a time."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(_COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        entry = _COMMANDS.get(cmd_name)
+        if entry is None:
+            return None
+        command: click.Command = getattr(import_module(entry.module), f"{cmd_name}_command")
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        for title, section in SECTIONS.items():
+            with formatter.section(title):
+                formatter.write_dl([(name, entry.help) for name, entry in section.items()])
+
+
+@click.command(cls=Commands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(version("graftsmith"), prog_name="graftsmith")
+def cli() -> None:
+    """Turns an issue into one pull request that is proven by the project's own tests.
+
+    \b
+    First steps:
+      graftsmith demo                                 see the whole path, offline
+      graftsmith run --repo . --task "Fix the …"      work on a checkout of yours
+      graftsmith serve                                answer GitHub (settings: see README)
+    """
+
+
+def main() -> None:
+    """Run the command line and exit; the one place that turns errors into exit codes."""
+    from agent.errors import BugError, GraftsmithError
+
+    try:
+        code = cli.main(standalone_mode=False)
+    except click.exceptions.Abort:
+        click.echo("stopped", err=True)
+        code = 130
+    except click.ClickException as error:
+        error.show()
+        code = USAGE
+    except BugError as error:
+        click.echo(f"graftsmith: {error}", err=True)
+        code = OUR_BUG
+    except GraftsmithError as error:
+        click.echo(f"graftsmith: {error}", err=True)
+        code = USAGE
+    except BrokenPipeError:  # the reader of our output has gone: nothing is left to say
+        sys.stderr.close()
+        code = ENDED
+    sys.exit(code if isinstance(code, int) else PROVEN)

@@ -1,0 +1,118 @@
+"""How a run looks on a terminal: one line a stage while it works, then what was measured."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from agent.events import Listener
+from agent.types import Evidence, Outcome, RunResult, Stage, TestRun
+from sandbox.text import clean
+
+_STAGES = {
+    Stage.PREPARE: "Preparing a copy",
+    Stage.INDEX: "Reading the repository",
+    Stage.BASELINE: "Running the tests as they are",
+    Stage.PLAN: "Planning",
+    Stage.WORK: "Changing the code",
+    Stage.VERIFY: "Running the tests with the change",
+    Stage.PROVE: "Proving: red before, green after",
+    Stage.REPORT: "Writing it down",
+}
+_GOOD = frozenset({Outcome.PROPOSED, Outcome.UPDATED, Outcome.ANSWERED, Outcome.PLANNED, Outcome.ALREADY_FIXED})
+
+
+@contextmanager
+def progress(console: Console) -> Iterator[Listener]:
+    """A listener for a run's events that keeps one live line, and leaves a line for each stage behind."""
+    with console.status("Starting") as status:
+        yield _Progress(console, status)
+
+
+class _Progress:
+    def __init__(self, console: Console, status: Any) -> None:
+        self._console = console
+        self._status = status
+        self._stage = ""
+        self._since = time.monotonic()
+
+    def __call__(self, event: dict[str, Any]) -> None:
+        kind = event["kind"]
+        if kind == "stage":
+            self.end_stage()
+            self._stage = _STAGES.get(event["name"], event["name"])
+            self._since = time.monotonic()
+            self._now("")
+        elif kind == "tool_result":
+            self._now(f"{event['name']}{'' if event['ok'] else ' (refused)'}")
+        elif kind == "model_call" and event.get("reply"):
+            self._now("the model has answered")
+        elif kind == "test_run":
+            run = event["run"]
+            self._console.print(f"    tests: {run['status']}, {run['passed']} passed, {len(run['failed'])} failed")
+        elif kind == "decision" and event.get("problems"):
+            self._console.print(f"    not accepted: {len(event['problems'])} problem(s), going back to work")
+        elif kind == "decision" and "outcome" in event:
+            self.end_stage()
+
+    def _now(self, what: str) -> None:
+        self._status.update(f"{self._stage}{' · ' + escape(what) if what else ''}")
+
+    def end_stage(self) -> None:
+        if self._stage:
+            self._console.print(f"  {self._stage} [dim]{time.monotonic() - self._since:.1f} s[/]")
+        self._stage = ""
+
+
+def result(
+    console: Console, result: RunResult, folder: Path, applied: tuple[str, ...], trouble: Exception | None
+) -> None:
+    """Print the end of a run: the outcome first, then the proof, then what is where."""
+    colour = "green" if result.outcome in _GOOD and not result.evidence.integrity else "yellow"
+    console.print(f"\n[bold {colour}]{result.outcome.value}[/] {escape(result.reason)}")
+    if result.next_step:
+        console.print(f"Next: {escape(result.next_step)}")
+    if result.summary:
+        console.print(f"\n{escape(clean(result.summary.encode()))}")
+    _evidence(console, result.evidence)
+    for change in result.change_set.changes:
+        what = "deleted" if change.content is None else "changed"
+        console.print(f"  {what} {escape(change.path)}")
+    for note in result.notes:
+        console.print(f"[dim]note: {escape(note)}[/]")
+    usage = result.usage
+    cost = "unknown price" if usage.dollars is None else f"${usage.dollars:.4f}"
+    about = " (estimated)" if usage.estimated else ""
+    console.print(
+        f"\n{usage.calls} model calls, {usage.input_tokens} tokens in, {usage.output_tokens} out{about}, {cost}"
+    )
+    if applied:
+        console.print(f"[green]Applied to your files:[/] {escape(', '.join(applied))}")
+    elif result.change_set and trouble is None:
+        console.print(f"Not applied. To apply it: git apply {escape(str(folder / 'change.patch'))}")
+    console.print(f"[dim]Everything about this run: {escape(str(folder))}[/]")
+
+
+def _evidence(console: Console, evidence: Evidence) -> None:
+    if evidence.baseline and evidence.final:
+        console.print(f"\nTests before: {_counts(evidence.baseline)}\nTests after:  {_counts(evidence.final)}")
+    if evidence.proof:
+        table = Table("test", "before", "after", title="Proof", title_justify="left")
+        for proof in evidence.proof:
+            table.add_row(
+                escape(proof.test), str(proof.on_base), str(proof.on_head), style="" if proof.holds else "red"
+            )
+        console.print(table)
+    for finding in evidence.integrity:
+        console.print(f"[red]tests weakened:[/] {escape(finding.path)}: {escape(finding.detail)}")
+
+
+def _counts(run: TestRun) -> str:
+    return f"{run.status.value}, {len(run.passed)} passed, {len(run.failed)} failed ({run.seconds:.1f} s)"

@@ -1,0 +1,122 @@
+"""``graftsmith run``: the engine on a local checkout."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+
+from agent.errors import UserError
+from agent.types import RunResult, Task
+from app import local_run
+from app.cli import ENDED, OUR_BUG, PROVEN
+from app.commands import display
+from app.settings import EngineSettings, load
+
+
+@click.command(name="run")
+@click.option(
+    "--repo",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    default=Path(),
+    help="The checkout; its last commit is the base.",
+)
+@click.option("--task", required=True, help="What to do. The first line is the title; `-` reads standard input.")
+@click.option(
+    "--test-command", default="", help="One shell line that runs the tests; `{report}` in it is a path for JUnit XML."
+)
+@click.option(
+    "--apply/--no-apply",
+    "apply",
+    default=None,
+    help="Change your files also when unproven / never. Without either: only when proven.",
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object on standard output; progress goes to standard error."
+)
+def run_command(repo: Path, task: str, test_command: str, apply: bool | None, as_json: bool) -> int:
+    """Carry out a task on a copy of a checkout, prove it, and bring the change into your files.
+
+    Your files change only when the change is proven, or with --apply; uncommitted work is never touched. A test
+    command that needs a virtual environment, node_modules or a toolchain of yours finds it, read-only.
+
+    \b
+    Exit codes: 0 proven · 1 ended without success, with the outcome named · 2 usage or configuration · 3 our bug
+    \b
+    Settings, from the environment or .env: OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL
+    """
+    console = Console(stderr=True)
+    stop = _Stop(console)
+    with display.progress(console) as listener:
+        run = local_run.run(
+            load(EngineSettings),
+            repo,
+            _task(task),
+            test_command=test_command,
+            listeners=(listener,),
+            cancelled=stop,
+        )
+    applied, trouble = _bring_in(run, repo, apply)
+    if as_json:
+        click.echo(_json(run, applied))
+    else:
+        display.result(Console(), run.result, run.folder, applied, trouble)
+    if trouble is not None:
+        click.echo(f"graftsmith: {trouble}", err=True)
+    if run.result.our_fault:
+        return OUR_BUG
+    return PROVEN if run.result.evidence.proven and trouble is None else ENDED
+
+
+class _Stop:
+    """The first Ctrl-C ends the run with its work kept; the second ends us."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._asked = False
+        signal.signal(signal.SIGINT, self._on_signal)
+
+    def __call__(self) -> bool:
+        return self._asked
+
+    def _on_signal(self, number: int, frame: object) -> None:
+        if self._asked:
+            raise KeyboardInterrupt
+        self._asked = True
+        self._console.print("Stopping; the work so far is kept. Ctrl-C again to stop at once.")
+
+
+def _task(text: str) -> Task:
+    if text == "-":
+        text = sys.stdin.read()
+    title, _, body = text.strip().partition("\n")
+    if not title:
+        raise UserError("The task is empty", todo='Say what to do: --task "Fix the …"')
+    return Task(title=title.strip(), body=body.strip())
+
+
+def _bring_in(run: local_run.LocalRun, repo: Path, apply: bool | None) -> tuple[tuple[str, ...], UserError | None]:
+    wanted = run.result.evidence.proven if apply is None else apply
+    if not wanted or not run.result.change_set:
+        return (), None
+    try:
+        return local_run.apply_change(run, repo), None
+    except UserError as error:
+        return (), error
+
+
+def _json(run: local_run.LocalRun, applied: tuple[str, ...]) -> str:
+    result: RunResult = run.result
+    return json.dumps(
+        {
+            **result.model_dump(mode="json"),
+            "proven": result.evidence.proven,
+            "applied": list(applied),
+            "folder": str(run.folder),
+            "patch": str(run.patch) if run.patch else None,
+        }
+    )

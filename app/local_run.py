@@ -1,0 +1,115 @@
+"""The engine on a local checkout, without GitHub: a copy is worked on, the user's tree changes only when told to."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent import pipeline
+from agent.events import Listener
+from agent.files import replace_file
+from agent.git import Git
+from agent.model.client import ModelClient
+from agent.tree import BaseTree
+from agent.types import Commands, RunResult, RunSpec, Task
+from agent.workspace import apply, clone_local
+from app.machine import this_machine
+from app.settings import EngineSettings
+
+PATCH = "change.patch"
+
+
+@dataclass(frozen=True)
+class LocalRun:
+    """A finished run, and where everything about it is kept."""
+
+    folder: Path
+    git_dir: Path
+    result: RunResult
+    patch: Path | None
+    """The change as a patch; ``None`` when there is none."""
+
+
+def run(
+    settings: EngineSettings,
+    repository: Path,
+    task: Task,
+    *,
+    test_command: str = "",
+    listeners: tuple[Listener, ...] = (),
+    cancelled: Callable[[], bool] = lambda: False,
+) -> LocalRun:
+    """Carry out ``task`` on a copy of ``repository``'s last commit.
+
+    Raises:
+        UserError: no git repository, no commit, or one that is too large.
+        OperatorError: no sandbox starts here.
+    """
+    origin = repository.resolve()
+    run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
+    folder = settings.state_dir / "local" / run_id
+    cache = settings.state_dir / "cache"
+    for place in (settings.state_dir, folder, cache):
+        # Others may pass through, but not look around: the sandbox's own user has to reach its checkouts.
+        place.mkdir(parents=True, exist_ok=True, mode=0o711)
+    git_dir = folder / "repository.git"
+    base_sha = clone_local(origin, git_dir)
+    machine = this_machine(settings)
+    spec = RunSpec(
+        run_id=run_id,
+        task=task,
+        git_dir=str(git_dir),
+        base_sha=base_sha,
+        view=str(origin),
+        origin=str(origin),
+        work_dir=str(folder),
+        cache_dir=str(cache),
+        commands=Commands(test=test_command),
+        search_path=machine.search_path,
+        registries=machine.registries,
+        budget=settings.budget,
+        model=settings.provider,
+        seed=secrets.token_hex(16),
+        command_timeout_s=settings.command_timeout_s,
+    )
+    result = pipeline.run(
+        spec,
+        make_model=lambda meter, events, stop: ModelClient(spec.model, meter=meter, events=events, cancelled=stop),
+        event_file=folder / "events.jsonl",
+        listeners=listeners,
+        prices=settings.prices,
+        cancelled=cancelled,
+    )
+    replace_file(folder / "result.json", result.model_dump_json(indent=2).encode())
+    return LocalRun(folder, git_dir, result, _keep_patch(folder, git_dir, result))
+
+
+def apply_change(run: LocalRun, repository: Path) -> tuple[str, ...]:
+    """Write the change into the user's tree, all of it or nothing; returns the paths.
+
+    Raises:
+        NotApplied: a touched file differs from what the change was made for; the patch is kept and named.
+    """
+    with _base(run.git_dir, run.result) as base:
+        return apply(repository.resolve(), run.result.change_set, base=base, patch=run.folder / PATCH)
+
+
+def _keep_patch(folder: Path, git_dir: Path, result: RunResult) -> Path | None:
+    if not result.change_set:
+        return None
+    with _base(git_dir, result) as base:
+        replace_file(folder / PATCH, base.applied(result.change_set).diff(binary=True))
+    return folder / PATCH
+
+
+@contextmanager
+def _base(git_dir: Path, result: RunResult) -> Iterator[BaseTree]:
+    git = Git(git_dir)
+    try:
+        yield BaseTree.load(git, result.change_set.base_sha)
+    finally:
+        git.close()

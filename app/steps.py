@@ -1,0 +1,472 @@
+"""What a job does to the world: GitHub, git, the runner, the publisher. Each step may run more than once.
+
+A repeated step finds its own traces: ids in the job's row, the brief and the result in the job's folder, and on GitHub
+itself the marker, the branch and the commit that names its job.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import secrets
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from agent import config
+from agent.errors import UserError
+from agent.files import replace_file
+from agent.git import Git
+from agent.tree import BaseTree
+from agent.types import ChangeSet, ModelEndpoint, Outcome, RunResult, RunSpec, Task, Value
+from app import report
+from app.github import GitHubApp, Issue, Repository
+from app.jobs.store import JobStore
+from app.jobs.types import Command, Ending
+from app.jobs.workflow import Work
+from app.llm.ledger import RunMeters
+from app.llm.run_tokens import issue_token
+from app.machine import Machine
+from app.progress import Watch
+from app.publish import (
+    Kept,
+    Moved,
+    Proposal,
+    Published,
+    PullText,
+    Rules,
+    Unchanged,
+    as_patch,
+    propose,
+    review,
+    update,
+)
+from app.report import Closing, JobFacts, Progress, Review, status
+from app.settings import Settings
+
+Runner = Callable[[RunSpec, Callable[[dict[str, object]], None], Callable[[], bool]], RunResult]
+
+PUBLISHED = frozenset({Outcome.PROPOSED, Outcome.TESTS_FAILING, Outcome.STUCK, Outcome.BUDGET_REACHED})
+"""Outcomes whose change is worth a pull request; a draft unless it is proven."""
+
+_TRUSTED = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
+_REBASES = 3
+_CHECKOUT_BYTES = 4 * 1024**3
+
+
+class Brief(Value):
+    """What a job works on, fixed when it starts, so that a repeated run sees the same."""
+
+    task: Task
+    base_ref: str
+    """Branch that the pull request will be made against, or whose head the work is added to."""
+    base_sha: str
+    head_branch: str | None = None
+    """The pull request's own branch, when the job works on one."""
+    from_fork: bool = False
+
+
+@dataclass(frozen=True)
+class Places:
+    """Folders under the state folder. Others may pass through to a checkout, but not look around."""
+
+    root: Path
+
+    def job(self, job_id: str) -> Path:
+        return self._made(self.root / "jobs" / job_id)
+
+    def run(self, job_id: str, number: int) -> Path:
+        return self._made(self.job(job_id) / f"run-{number}")
+
+    @property
+    def cache(self) -> Path:
+        return self._made(self.root / "cache")
+
+    def _made(self, path: Path) -> Path:
+        path.mkdir(parents=True, exist_ok=True, mode=0o711)
+        return path
+
+
+class GitHubSteps:
+    """The steps of a job on GitHub; see ``app.jobs.workflow.Steps`` for when each is called.
+
+    Args:
+        endpoint: where runs reach the model endpoint of this very server.
+        runner: carries out a RunSpec; blocks.
+        meters: open runs and what they may spend.
+        token_secret: signs the runs' tokens.
+        progress_s: seconds between two edits of the status comment.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        github: GitHubApp,
+        store: JobStore,
+        *,
+        places: Places,
+        machine: Machine,
+        endpoint: str,
+        runner: Runner,
+        meters: RunMeters,
+        token_secret: str,
+        progress_s: float = 5.0,
+    ) -> None:
+        self._settings = settings
+        self._github = github
+        self._store = store
+        self._places = places
+        self._machine = machine
+        self._endpoint = endpoint
+        self._runner = runner
+        self._meters = meters
+        self._token_secret = token_secret
+        self._progress_s = progress_s
+        self._watches: dict[str, Watch] = {}
+
+    # ── authorise, acknowledge ──
+
+    async def authorise(self, work: Work) -> Ending | None:
+        """The requester's live permission must be write or more; anything else ends the job in silence."""
+        command = work.job.command
+        repository = self._repository(command)
+        facts = await repository.facts()
+        if facts.archived or facts.disabled:
+            return _silent("the repository is archived")
+        permission = await repository.permission(command.requester)
+        if not permission.may_write:
+            return _silent(f"{command.requester} has the permission {permission.level!r}; write is needed")
+        if permission.user is not None and permission.user.id != command.requester_id:
+            return _silent(f"{command.requester} is another account now")
+        return None
+
+    async def acknowledge(self, work: Work) -> Ending | None:
+        command = work.job.command
+        issue = await self._repository(command).issue(command.number)
+        if issue.locked:
+            return _silent("the conversation is locked")
+        if issue.state != "open":
+            return _silent("it is closed")
+        await work.check()
+        if command.comment_id is not None:
+            await self._repository(command).react("eyes", comment_id=command.comment_id)
+        await self._tell(work, self._facts(work, title=issue.title), Progress())
+        return None
+
+    # ── prepare ──
+
+    async def prepare(self, work: Work) -> Ending | None:
+        brief = self._stored_brief(work) or await self._make_brief(work)
+        await self._fetch(work, brief.base_sha)
+        await work.save(artefacts=work.job.artefacts.model_copy(update={"base_sha": brief.base_sha}))
+        return None
+
+    async def _make_brief(self, work: Work) -> Brief:
+        command = work.job.command
+        repository = self._repository(command)
+        issue = await repository.issue(command.number)
+        task = await self._task(repository, work, issue)
+        if issue.is_pull:
+            pull = await repository.pull(command.number)
+            brief = Brief(
+                task=task,
+                base_ref=pull.base.ref,
+                base_sha=await self._fetch(work, f"refs/pull/{pull.number}/head"),
+                head_branch=pull.head.ref,
+                from_fork=pull.from_fork(repository.id),
+            )
+        else:
+            base_ref = (await repository.facts()).default_branch
+            brief = Brief(task=task, base_ref=base_ref, base_sha=await self._fetch(work, f"refs/heads/{base_ref}"))
+        replace_file(self._places.job(work.job.id) / "brief.json", brief.model_dump_json().encode())
+        return brief
+
+    def _stored_brief(self, work: Work) -> Brief | None:
+        try:
+            return Brief.model_validate_json((self._places.job(work.job.id) / "brief.json").read_bytes())
+        except FileNotFoundError:
+            return None
+
+    def _brief(self, work: Work) -> Brief:
+        brief = self._stored_brief(work)
+        assert brief is not None, "the step before wrote it"
+        return brief
+
+    async def _task(self, repository: Repository, work: Work, issue: Issue) -> Task:
+        """The issue, and what people who may command us said before they asked."""
+        command = work.job.command
+        asked = datetime.fromtimestamp(work.job.created_at, UTC)
+        said = [
+            comment.body
+            for comment in await repository.comments(command.number)
+            if comment.author_association in _TRUSTED
+            and not comment.user.is_bot
+            and comment.id != command.comment_id
+            and datetime.fromisoformat(comment.created_at) <= asked
+            and not comment.body.lstrip().startswith("/agent")
+        ]
+        return Task(
+            title=issue.title,
+            body=issue.body,
+            request=command.request,
+            comments=tuple(said[-20:]),
+            number=issue.number,
+        )
+
+    async def _fetch(self, work: Work, ref: str) -> str:
+        """Bring ``ref`` into the job's own bare repository. The token never gets near a run."""
+        command = work.job.command
+        access = await self._github.git_access(command.installation_id, command.repository_id)
+        basic = base64.b64encode(f"{access.username}:{access.token}".encode()).decode()
+
+        def fetch() -> str:
+            with Git.init(self._git_dir(work)) as git:
+                return git.fetch(
+                    access.url,
+                    ref,
+                    header=f"Authorization: Basic {basic}",
+                    max_bytes=_CHECKOUT_BYTES,
+                    cancelled=work.cancelled,
+                )
+
+        return await asyncio.to_thread(fetch)
+
+    def _git_dir(self, work: Work) -> Path:
+        return self._places.job(work.job.id) / "repository.git"
+
+    # ── run ──
+
+    async def run(self, work: Work) -> Ending | None:
+        brief = self._brief(work)
+        result = await self._run(work, brief, number=1)
+        if result.outcome in PUBLISHED and result.change_set:
+            return None
+        return Ending(outcome=result.outcome, reason=result.reason, next_step=result.next_step)
+
+    async def _run(self, work: Work, brief: Brief, number: int, change_set: ChangeSet | None = None) -> RunResult:
+        """One run on the local runner, with the status comment kept up to date meanwhile."""
+        spec = self._spec(work, brief, number, change_set)
+        watch = self._watches[work.job.id] = Watch(time.time())
+        self._meters.open(spec.run_id, spec.budget, work.job.usage if number > 1 else None)
+        teller = asyncio.create_task(self._keep_telling(work, watch))
+        try:
+            result = await asyncio.to_thread(self._runner, spec, watch.see, work.cancelled)
+        finally:
+            teller.cancel()
+            watch.close()
+            self._meters.close(spec.run_id)
+        await work.save(usage=result.usage)
+        return result
+
+    def _spec(self, work: Work, brief: Brief, number: int, change_set: ChangeSet | None) -> RunSpec:
+        command, settings = work.job.command, self._settings
+        run_id = f"{work.job.id}-{number}"
+        minutes = settings.budget.minutes or 24 * 60.0
+        token = issue_token(self._token_secret, run_id, ttl_s=minutes * 60 + 3600)
+        base_sha = change_set.base_sha if change_set else brief.base_sha
+        with Git(self._git_dir(work)) as git:
+            own = config.of_tree(BaseTree.load(git, base_sha))
+        return RunSpec(
+            run_id=run_id,
+            task=brief.task,
+            change_set=change_set,
+            git_dir=str(self._git_dir(work)),
+            base_sha=base_sha,
+            work_dir=str(self._places.run(work.job.id, number)),
+            cache_dir=str(self._places.cache),
+            search_path=self._machine.search_path,
+            registries=self._machine.registries,
+            repository=str(command.repository_id),
+            budget=config.lowered(settings.budget, own.budget),
+            model=ModelEndpoint(base_url=self._endpoint, api_key=token, model=settings.openai_model),
+            seed=secrets.token_hex(16),
+            command_timeout_s=settings.command_timeout_s,
+        )
+
+    async def _keep_telling(self, work: Work, watch: Watch) -> None:
+        """Edit the status comment now and then; what can't be told now is told later or at the end."""
+        facts = self._facts(work, title=self._brief(work).task.title)
+        while True:
+            await asyncio.sleep(self._progress_s)
+            try:
+                await self._tell(work, facts, watch.progress)
+            except Exception:  # noqa: S112  # progress is a courtesy: the job itself finds out what is wrong
+                continue
+
+    # ── publish ──
+
+    async def publish(self, work: Work) -> Ending | None:
+        """Check the result as data, then make one commit and one pull request of it."""
+        brief = self._brief(work)
+        result = self._result(work, 1)
+        for number in range(2, 2 + _REBASES):
+            outcome = await self._published(work, brief, result)
+            if not isinstance(outcome, Moved):
+                return outcome
+            await self._fetch(work, outcome.head_sha)
+            result = await self._run(work, brief, number, outcome.change_set)
+        raise UserError("The branch moved again and again while the change was tested", todo="Ask again later")
+
+    def _result(self, work: Work, number: int) -> RunResult:
+        return RunResult.model_validate_json((self._places.run(work.job.id, number) / "result.json").read_bytes())
+
+    async def _published(self, work: Work, brief: Brief, result: RunResult) -> Ending | Moved:
+        command = work.job.command
+        repository = self._repository(command)
+        facts = self._facts(work, title=brief.task.title, brief=brief)
+        granted = await self._github.installation(command.installation_id)
+        rules = Rules(may_write_workflows=granted.permissions.get("workflows") == "write")
+        sentinels = {*self._github.secrets(), *self._secrets()}
+        accepted, checked = await review(repository, result.change_set, rules, sentinels)
+        if not accepted.changes and not accepted.held_back:
+            return Ending(outcome=Outcome.NO_CHANGE, reason="The change leaves every file as it was.")
+        await work.check()
+        proposal = Proposal(
+            accepted=accepted,
+            job_id=work.job.id,
+            branch=report.branch_name(facts),
+            message=report.commit_message(result, facts),
+            own_commits=await asyncio.to_thread(self._store.commits, command.repository_id, command.number),
+        )
+        if brief.head_branch is not None:
+            return await self._to_pull(work, repository, brief, result, facts, proposal, checked)
+        text = PullText(
+            title=report.pr_title(facts),
+            body=report.pr_body(result, facts, checked),
+            base_ref=brief.base_ref,
+            draft=result.outcome is not Outcome.PROPOSED or not result.evidence.proven,
+        )
+        made = await propose(repository, proposal, text)
+        if isinstance(made, Unchanged):
+            return Ending(outcome=Outcome.NO_CHANGE, reason=f"Nothing to propose: {made.reason}.")
+        return await self._made(work, repository, result, facts, made)
+
+    async def _to_pull(
+        self,
+        work: Work,
+        repository: Repository,
+        brief: Brief,
+        result: RunResult,
+        facts: JobFacts,
+        proposal: Proposal,
+        checked: Review,
+    ) -> Ending | Moved:
+        """Add the change to the pull request's own branch, or keep it where that can't be."""
+        assert brief.head_branch is not None
+        if brief.from_fork:
+            patch = await as_patch(repository, proposal.accepted)
+            replace_file(self._places.job(work.job.id) / "change.patch", patch.encode("utf-8", "surrogateescape"))
+            return Ending(
+                outcome=Outcome.BLOCKED,
+                reason="The pull request comes from a fork, and nothing is ever pushed to a fork. The patch is below.",
+                next_step="Apply the patch to the fork's branch.",
+            )
+        made = await update(repository, proposal, brief.head_branch)
+        match made:
+            case Moved():
+                return made
+            case Unchanged():
+                return Ending(outcome=Outcome.NO_CHANGE, reason=f"Nothing to add: {made.reason}.")
+            case Kept():
+                await self._save_made(work, made.branch, made.commit_sha, None)
+                return Ending(
+                    outcome=Outcome.BLOCKED,
+                    reason=f"The change could not go to {brief.head_branch!r}: {made.reason}. See {made.branch!r}.",
+                    next_step="Merge or cherry-pick the kept branch, or ask again on the new state.",
+                )
+        return await self._made(work, repository, result, facts, made)
+
+    async def _made(
+        self, work: Work, repository: Repository, result: RunResult, facts: JobFacts, made: Published
+    ) -> Ending:
+        number = made.pull_number if made.pull_number is not None else work.job.command.number
+        await self._save_made(work, made.branch, made.commit_sha, number)
+        check = report.check_run(result, facts)
+        check_id = await repository.put_check(made.commit_sha, check, known_id=work.job.artefacts.check_run_id)
+        await work.save(artefacts=work.job.artefacts.model_copy(update={"check_run_id": check_id}))
+        outcome = result.outcome
+        if outcome is Outcome.PROPOSED and made.updated and facts.is_pull:
+            outcome = Outcome.UPDATED
+        return Ending(outcome=outcome, reason=result.reason, next_step=result.next_step)
+
+    async def _save_made(self, work: Work, branch: str, commit_sha: str, pull_number: int | None) -> None:
+        made = {"branch": branch, "commit_sha": commit_sha, "pull_number": pull_number}
+        await work.save(artefacts=work.job.artefacts.model_copy(update=made))
+
+    # ── close out ──
+
+    async def close_out(self, work: Work, ending: Ending) -> None:
+        """Tell the ending in the one status comment."""
+        brief = self._stored_brief(work)
+        facts = self._facts(work, title=brief.task.title if brief else "", brief=brief)
+        watch = self._watches.pop(work.job.id, None)
+        await self._tell(work, facts, watch.close() if watch else Progress(), self._closing(work, ending))
+
+    def _closing(self, work: Work, ending: Ending) -> Closing:
+        artefacts = work.job.artefacts
+        folder = self._places.job(work.job.id)
+        told = Closing(
+            outcome=ending.outcome,
+            reason=ending.reason,
+            next_step=ending.next_step,
+            pull_number=artefacts.pull_number,
+            kept_branch=artefacts.branch or "" if artefacts.pull_number is None else "",
+            patch=_text(folder / "change.patch"),
+        )
+        try:
+            result = self._result(work, 1)
+        except FileNotFoundError:
+            return told
+        measured = Closing.from_result(result)
+        draft = artefacts.pull_number is not None and not result.evidence.proven
+        return replace(told, answer=measured.answer, verdict=measured.verdict, cost=measured.cost, draft=draft)
+
+    # ── shared ──
+
+    async def _tell(self, work: Work, facts: JobFacts, progress: Progress, closing: Closing | None = None) -> None:
+        """Write the status comment, which is found again by its stored id, else by its marker."""
+        command = work.job.command
+        await work.check()
+        comment_id = await self._repository(command).upsert_comment(
+            command.number,
+            status.marker(facts),
+            report.status_comment(facts, progress, closing),
+            known_id=work.job.artefacts.comment_id,
+            since=datetime.fromtimestamp(work.job.created_at - 3600, UTC),
+        )
+        if comment_id != work.job.artefacts.comment_id:
+            await work.save(artefacts=work.job.artefacts.model_copy(update={"comment_id": comment_id}))
+
+    def _repository(self, command: Command) -> Repository:
+        return self._github.repository(command.installation_id, command.repository_id)
+
+    def _secrets(self) -> set[str]:
+        settings = self._settings
+        values = (settings.webhook_secret, settings.private_key, settings.openai_api_key)
+        return {value.get_secret_value() for value in values} - {""}
+
+    def _facts(self, work: Work, *, title: str, brief: Brief | None = None) -> JobFacts:
+        command = work.job.command
+        return JobFacts(
+            job_id=work.job.id,
+            repository=command.repository,
+            number=command.number,
+            is_pull=command.is_pull,
+            title=title,
+            requester=command.requester,
+            command=command.word,
+            web_url=self._settings.github_web_url,
+            base_ref=brief.base_ref if brief else "",
+            base_sha=brief.base_sha if brief else "",
+            model=self._settings.openai_model,
+        )
+
+
+def _silent(reason: str) -> Ending:
+    return Ending(outcome=Outcome.BLOCKED, reason=f"Not started: {reason}.", silent=True)
+
+
+def _text(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""

@@ -1,0 +1,92 @@
+"""Puts the server together from the settings; the only place that knows every part."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import IO
+
+from starlette.types import ASGIApp
+
+from agent.budget import load_prices
+from app import server
+from app.github import GitHubApp
+from app.jobs.executor import Executor, Pace, claim_identity
+from app.jobs.store import JobStore, sqlite_url
+from app.llm.endpoint import Gateway, GatewayConfig
+from app.llm.endpoint import routes as llm_routes
+from app.llm.ledger import RunMeters
+from app.machine import this_machine
+from app.runners import local
+from app.settings import Settings
+from app.steps import GitHubSteps, Places
+from app.webhooks.policy import Rules
+
+
+@dataclass(frozen=True)
+class Service:
+    """A server that is put together and not started."""
+
+    app: ASGIApp
+    store: JobStore
+    lock: IO[bytes]
+    """Open as long as this process is one of the workers."""
+
+
+def build(settings: Settings, *, port: int, pace: Pace | None = None, progress_s: float = 5.0) -> Service:
+    """The whole service.
+
+    Args:
+        port: where this server will listen; runs reach the model endpoint there.
+
+    Raises:
+        OperatorError: the state folder, the key, the price file or the database can't be used.
+    """
+    root = settings.state_dir
+    root.mkdir(parents=True, exist_ok=True, mode=0o711)
+    identity, lock = claim_identity(root / "workers")
+    store = JobStore(
+        settings.database_url or sqlite_url(root / "database" / "jobs.sqlite"), max_waiting=settings.max_waiting
+    )
+    github = GitHubApp(settings.app_id, settings.private_key.get_secret_value(), settings.github_api_url)
+    meters = RunMeters(load_prices(settings.prices))
+    token_secret = secrets.token_urlsafe(48)
+    gateway = Gateway(
+        GatewayConfig(
+            base_url=settings.openai_base_url,
+            api_key=settings.openai_api_key.get_secret_value(),
+            models=(settings.openai_model,),
+            token_secret=token_secret,
+        ),
+        meters,
+        meters,
+    )
+    steps = GitHubSteps(
+        settings,
+        github,
+        store,
+        places=Places(root),
+        machine=this_machine(settings),
+        endpoint=f"http://127.0.0.1:{port}/llm/v1",
+        runner=lambda spec, on_event, stop: local.run(spec, on_event=on_event, cancelled=stop),
+        meters=meters,
+        token_secret=token_secret,
+        progress_s=progress_s,
+    )
+    executor = Executor(
+        store,
+        steps,
+        database_url=settings.database_url or sqlite_url(root / "database" / "dbos.sqlite"),
+        identity=identity,
+        concurrency=settings.concurrency,
+        pace=pace,
+    )
+    rules = Rules(label=settings.label, allowed_bots=settings.allowed_bots, app_id=settings.app_id)
+    app = server.build(
+        webhook_secret=settings.webhook_secret.get_secret_value().encode(),
+        rules=rules,
+        store=store,
+        executor=executor,
+        routes=llm_routes(gateway),
+    )
+    return Service(app, store, lock)
