@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import hmac
 import io
 import zipfile
 from collections.abc import Mapping
@@ -12,6 +13,9 @@ from app.devhub.git import seconds, stamp
 from app.devhub.hub import Hub
 from app.devhub.records import Artifact, CheckRun, Repository, User, Workflow, WorkflowRun
 from app.devhub.shapes import checks as shapes
+
+DOWNLOADS = "/_devhub/artifacts/"
+LINK_SECONDS = 60
 
 ARTIFACT_DAYS = 90
 
@@ -29,6 +33,24 @@ def tell_run(hub: Hub, run: WorkflowRun, action: str) -> None:
         "workflow_run": shapes.workflow_run(hub, run),
     }
     announce(hub, "workflow_run", action, repository, hub.store.get(User, run.user_id), about)
+
+
+def download_url(hub: Hub, artifact: Artifact) -> str:
+    """A link to the archive for a minute; whoever has it may use it."""
+    until = int(hub.clock.now()) + LINK_SECONDS
+    return hub.web(f"{DOWNLOADS}{artifact.id}?until={until}&key={_link_key(hub, artifact, until)}")
+
+
+def downloaded(hub: Hub, id: int, until: int, key: str) -> Artifact | None:
+    """The artifact behind such a link, while it is good."""
+    artifact = hub.store.first(Artifact, id=id)
+    if artifact is None or until < hub.clock.now():
+        return None
+    return artifact if hmac.compare_digest(_link_key(hub, artifact, until), key) else None
+
+
+def _link_key(hub: Hub, artifact: Artifact, until: int) -> str:
+    return hmac.new(hub.secret, f"{artifact.id}:{until}".encode(), hashlib.sha256).hexdigest()
 
 
 def finish_run(hub: Hub, run_id: int, conclusion: str, artifacts: Mapping[str, Mapping[str, bytes]]) -> list[Artifact]:

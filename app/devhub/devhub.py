@@ -565,9 +565,7 @@ class Repo:
         """Merge with a merge commit; the answer is its id."""
         with self._hub.store.transaction():
             pull = pulls.numbered(self._hub, self.record, number)
-            sha = pulls.merge(self._hub, pull, self._actor(by), title=None, message=None, expected=None)
-            self.set_branch(pull.base_ref, sha, by=by)
-            return sha
+            return refs.merge_pull(self._hub, pull, self._actor(by))
 
     def pull(self, number: int) -> SeenPull:
         found = pulls.numbered(self._hub, self.record, number)

@@ -27,7 +27,8 @@ class Refused(UserError):
         errors: tuple[Mapping[str, Any] | str, ...] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(message)
+        details = [entry if isinstance(entry, str) else str(entry.get("message", dict(entry))) for entry in errors]
+        super().__init__(message, why="; ".join(details))
         self.status = status
         self.errors = errors
         self.headers = headers or {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -39,6 +40,8 @@ class Hub:
         (self.state_dir / "repositories").mkdir(parents=True, exist_ok=True)
         self.store = Store(self.state_dir / "devhub.sqlite")
         self.clock = Clock()
+        self.secret = secrets.token_bytes(32)
+        """Signs links that this process gives out."""
         self.faults = Faults()
         self.base_url = "http://devhub.localhost"
         """Set when the server knows its port."""

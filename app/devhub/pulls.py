@@ -177,17 +177,11 @@ def _reopen(hub: Hub, pull: Pull, issue: Issue, actor: Actor) -> None:
     issues.reopen(hub, issue, actor)
 
 
-def merge(hub: Hub, pull: Pull, actor: Actor, *, title: str | None, message: str | None, expected: str | None) -> str:
-    """Merge with a merge commit; the answer is its id. The caller moves the base branch there."""
-    base = hub.store.get(Repository, pull.repository_id)
-    git = hub.git(base)
-    if issue_of(hub, pull).state != "open" or pull.draft:
-        raise Refused(405, "Pull Request is not mergeable")
-    if expected and expected != pull.head_sha:
-        raise Refused(409, "Head branch was modified. Review and try the merge again.")
-    tip = git.resolve(f"refs/heads/{pull.base_ref}")
-    tree = git.merge(tip, pull.head_sha) if tip else None
-    if tip is None or tree is None:
+def merge_commit(hub: Hub, pull: Pull, actor: Actor, *, tip: str, title: str | None, message: str | None) -> str:
+    """Make the commit that merges a pull request into ``tip``, the head of its base branch; the branch stays."""
+    issue, git = issue_of(hub, pull), hub.git(hub.store.get(Repository, pull.repository_id))
+    tree = git.merge(tip, pull.head_sha)
+    if issue.state != "open" or pull.draft or tree is None:
         raise Refused(405, "Pull Request is not mergeable")
     author = author_of(hub, actor)
     subject = title or f"Merge pull request #{pull.number} from {pull.head_ref}"
@@ -196,7 +190,7 @@ def merge(hub: Hub, pull: Pull, actor: Actor, *, title: str | None, message: str
         parents=[tip, pull.head_sha],
         author=author,
         committer=author,
-        message=f"{subject}\n\n{message or issue_of(hub, pull).title}",
+        message=f"{subject}\n\n{message or issue.title}",
     )
 
 

@@ -56,6 +56,31 @@ def moved(hub: Hub, repository: Repository, actor: Actor, ref: str, before: str,
         _follow(hub, repository, actor, ref.removeprefix(HEADS), before, after)
 
 
+def merge_pull(
+    hub: Hub,
+    pull: Pull,
+    actor: Actor,
+    *,
+    title: str | None = None,
+    message: str | None = None,
+    expected: str | None = None,
+) -> str:
+    """Merge a pull request with a merge commit; the answer is its id. ``expected``: what the head must be."""
+    repository = hub.store.get(Repository, pull.repository_id)
+    git, ref = hub.git(repository), f"{HEADS}{pull.base_ref}"
+    if expected and expected != pull.head_sha:
+        raise Refused(409, "Head branch was modified. Review and try the merge again.")
+    tip = git.ref(ref)
+    if tip is None:
+        raise Refused(405, "Pull Request is not mergeable")
+    sha = pulls.merge_commit(hub, pull, actor, tip=tip.sha, title=title, message=message)
+    check(hub, repository, actor, ref, sha)
+    if not git.set_ref(ref, sha, tip.sha):
+        raise Refused(409, "Base branch was modified. Review and try the merge again.")
+    moved(hub, repository, actor, ref, tip.sha, sha)
+    return sha
+
+
 def _announce(hub: Hub, repository: Repository, actor: Actor, ref: str, before: str, after: str) -> None:
     made_or_gone = "create" if before == ZERO else "delete" if after == ZERO else None
     if made_or_gone:

@@ -3,14 +3,28 @@
 from __future__ import annotations
 
 from app.devhub.rest import Operation
-from app.devhub.routes import apps, commits, gitdata, issues, meta, pulls, repositories
+from app.devhub.routes import (
+    actions,
+    apps,
+    checks,
+    commits,
+    gitdata,
+    issues,
+    meta,
+    pulls,
+    repositories,
+    reviews,
+)
 
 OPERATIONS: tuple[Operation, ...] = (
     *meta.OPERATIONS,
     *apps.OPERATIONS,
     *repositories.OPERATIONS,
     *issues.OPERATIONS,
+    *reviews.OPERATIONS,  # before pulls, whose numbers would match ``comments``
     *pulls.OPERATIONS,
     *gitdata.OPERATIONS,
+    *checks.OPERATIONS,  # before commits, whose refs may have slashes
     *commits.OPERATIONS,
+    *actions.OPERATIONS,
 )

@@ -92,8 +92,7 @@ def merge_pull(call: Call) -> Answer:
     method = call.body.text("merge_method") or "merge"
     if method != "merge":
         raise Refused(405, "Only merge commits are allowed on this repository.")
-    ref = f"{refs.HEADS}{pull.base_ref}"
-    sha = pulls.merge(
+    sha = refs.merge_pull(
         call.hub,
         pull,
         call.caller,
@@ -101,12 +100,6 @@ def merge_pull(call: Call) -> Answer:
         message=call.body.text("commit_message"),
         expected=call.body.text("sha"),
     )
-    refs.check(call.hub, call.repository, call.caller, ref, sha)
-    before = call.git.resolve(ref)
-    assert before is not None
-    if not call.git.set_ref(ref, sha, before):
-        raise Refused(409, "Base branch was modified. Review and try the merge again.")
-    refs.moved(call.hub, call.repository, call.caller, ref, before, sha)
     return Answer({"sha": sha, "merged": True, "message": "Pull Request successfully merged"})
 
 

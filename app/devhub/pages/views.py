@@ -1,0 +1,287 @@
+"""What the pages show: records turned into values that a template only has to print."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from app.devhub import issues, pulls
+from app.devhub.git import FileDiff
+from app.devhub.hub import Hub
+from app.devhub.pages.markdown import render
+from app.devhub.records import (
+    CheckRun,
+    Comment,
+    Issue,
+    Label,
+    Pull,
+    Reaction,
+    Repository,
+    Review,
+    ReviewComment,
+    User,
+)
+from app.devhub.shapes import pulls as shapes
+from app.devhub.shapes.commits import shown, verification
+
+EMOJI = {"+1": "👍", "-1": "👎", "laugh": "😄", "confused": "😕", "heart": "❤️", "hooray": "🎉"}
+EMOJI |= {"rocket": "🚀", "eyes": "👀"}
+LINES = 2_000
+"""Lines of a file's difference that are shown."""
+_HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+
+
+@dataclass(frozen=True)
+class Chip:
+    """A label."""
+
+    name: str
+    color: str
+
+
+@dataclass(frozen=True)
+class Post:
+    """Something that somebody wrote."""
+
+    id: int
+    author: str
+    bot: bool
+    html: str
+    at: str
+    note: str = ""
+    edited: bool = False
+    reactions: tuple[tuple[str, int], ...] = ()
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a difference. ``kind``: ``add``, ``del``, ``hunk`` or empty."""
+
+    kind: str
+    old: int | None
+    new: int | None
+    text: str
+
+
+@dataclass(frozen=True)
+class File:
+    path: str
+    previous: str | None
+    status: str
+    additions: int
+    deletions: int
+    rows: tuple[Row, ...]
+    cut: bool
+
+
+@dataclass(frozen=True)
+class Check:
+    id: int
+    name: str
+    state: str
+    """``success``, ``failure``, ``neutral`` or ``running``."""
+    word: str
+    title: str
+    html: str
+
+
+@dataclass(frozen=True)
+class Line:
+    """An issue or a pull request in a list."""
+
+    number: int
+    path: str
+    title: str
+    state: str
+    author: str
+    at: str
+    labels: tuple[Chip, ...]
+    comments: int
+
+
+@dataclass(frozen=True)
+class CommitLine:
+    sha: str
+    subject: str
+    author: str
+    at: str
+    verified: bool = False
+
+
+def chips(found: Iterable[Label]) -> tuple[Chip, ...]:
+    return tuple(
+        Chip(label.name, label.color if re.fullmatch("[0-9a-fA-F]{6}", label.color) else "ededed") for label in found
+    )
+
+
+def state(hub: Hub, issue: Issue) -> str:
+    """``open``, ``draft``, ``closed`` or ``merged``."""
+    pull = hub.store.first(Pull, issue_id=issue.id) if issue.is_pull else None
+    if pull and pull.merged_at:
+        return "merged"
+    return "draft" if pull and pull.draft and issue.state == "open" else issue.state
+
+
+def line(hub: Hub, issue: Issue) -> Line:
+    repository = hub.store.get(Repository, issue.repository_id)
+    kind = "pull" if issue.is_pull else "issues"
+    return Line(
+        number=issue.number,
+        path=f"/{hub.full_name(repository)}/{kind}/{issue.number}",
+        title=issue.title,
+        state=state(hub, issue),
+        author=hub.store.get(User, issue.user_id).login,
+        at=issue.created_at,
+        labels=chips(issues.labels_of(hub, issue)),
+        comments=len(hub.store.find(Comment, issue_id=issue.id)),
+    )
+
+
+# ── conversations ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def conversation(hub: Hub, issue: Issue) -> list[Post]:
+    """The first text and everything said since, oldest first."""
+    where = f"/{hub.full_name(hub.store.get(Repository, issue.repository_id))}"
+    first = _post(hub, where, issue.id, issue.user_id, issue.body, issue.created_at, "issues")
+    later = [
+        _post(hub, where, found.id, found.user_id, found.body, found.created_at, "comments", edited=found.updated_at)
+        for found in hub.store.find(Comment, issue_id=issue.id)
+    ]
+    pull = hub.store.first(Pull, issue_id=issue.id)
+    return [first, *sorted(later + (_reviewed(hub, where, pull) if pull else []), key=lambda post: post.at)]
+
+
+def _reviewed(hub: Hub, where: str, pull: Pull) -> list[Post]:
+    words = {"APPROVED": "approved these changes", "CHANGES_REQUESTED": "asked for changes"}
+    reviews = [
+        _post(
+            hub,
+            where,
+            found.id,
+            found.user_id,
+            found.body,
+            found.submitted_at or "",
+            note=words.get(found.state, "reviewed"),
+        )
+        for found in hub.store.find(Review, pull_id=pull.id)
+        if found.body or found.state in words
+    ]
+    remarks = [
+        _post(
+            hub,
+            where,
+            found.id,
+            found.user_id,
+            found.body,
+            found.created_at,
+            "pulls/comments",
+            note=f"on {found.path}" + (f", line {found.line}" if found.line else ""),
+        )
+        for found in hub.store.find(ReviewComment, pull_id=pull.id)
+    ]
+    return reviews + remarks
+
+
+def _post(
+    hub: Hub,
+    where: str,
+    id: int,
+    user_id: int,
+    body: str | None,
+    at: str,
+    subject: str = "",
+    note: str = "",
+    edited: str = "",
+) -> Post:
+    author = hub.store.get(User, user_id)
+    given = [found.content for found in hub.store.find(Reaction, subject=subject, subject_id=id)] if subject else []
+    return Post(
+        id=id,
+        author=author.login.removesuffix("[bot]"),
+        bot=author.type == "Bot",
+        html=render(body, where) if body else "<p><em>No description provided.</em></p>",
+        at=at,
+        note=note,
+        edited=edited not in ("", at),
+        reactions=tuple((EMOJI[content], given.count(content)) for content in dict.fromkeys(given)),
+    )
+
+
+# ── pull requests ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def checks(hub: Hub, repository: Repository, sha: str) -> list[Check]:
+    """The newest run of each name on a commit."""
+    found = hub.store.find(CheckRun, repository_id=repository.id, head_sha=sha)
+    return [check(run) for run in {(run.app_id, run.name): run for run in found}.values()]
+
+
+def check(run: CheckRun) -> Check:
+    words = {"success": "success", "failure": "failure", "timed_out": "failure", "action_required": "failure"}
+    if run.status != "completed":
+        kind, word = "running", run.status.replace("_", " ")
+    else:
+        kind, word = words.get(run.conclusion or "", "neutral"), (run.conclusion or "").replace("_", " ")
+    texts = "\n\n".join(part for part in (run.summary, run.text) if part)
+    return Check(run.id, run.name, kind, word, run.title or "", render(texts) if texts else "")
+
+
+def commits(hub: Hub, pull: Pull) -> list[CommitLine]:
+    repository = hub.store.get(Repository, pull.repository_id)
+    return [commit(hub, repository, sha) for sha in shapes.commits_of(hub, pull)]
+
+
+def commit(hub: Hub, repository: Repository, sha: str) -> CommitLine:
+    found = hub.git(repository).commit(sha)
+    return CommitLine(
+        sha=sha,
+        subject=shown(found.message).split("\n", 1)[0],
+        author=shown(found.author.name),
+        at=found.author.date,
+        verified=bool(verification(hub, repository, sha)["verified"]),
+    )
+
+
+def files(found: Iterable[FileDiff]) -> list[File]:
+    return [
+        File(
+            path=shown(file.path),
+            previous=shown(file.previous) if file.previous else None,
+            status=file.status,
+            additions=file.additions,
+            deletions=file.deletions,
+            rows=tuple(rows(file.patch or "")[:LINES]),
+            cut=(file.patch or "").count("\n") > LINES,
+        )
+        for file in found
+    ]
+
+
+def rows(patch: str) -> list[Row]:
+    """A patch as lines with their numbers on both sides."""
+    made: list[Row] = []
+    old = new = 0
+    for text in patch.split("\n") if patch else ():
+        hunk = _HUNK.match(text)
+        if hunk:
+            old, new = int(hunk[1]), int(hunk[2])
+            made.append(Row("hunk", None, None, text))
+        elif text.startswith("+"):
+            made.append(Row("add", None, new, text[1:]))
+            new += 1
+        elif text.startswith("-"):
+            made.append(Row("del", old, None, text[1:]))
+            old += 1
+        elif text.startswith("\\"):
+            made.append(Row("hunk", None, None, text[2:]))
+        else:
+            made.append(Row("", old, new, text[1:]))
+            old, new = old + 1, new + 1
+    return made
+
+
+def mergeable(hub: Hub, pull: Pull) -> bool:
+    issue = pulls.issue_of(hub, pull)
+    return issue.state == "open" and not pull.draft and bool(shapes.pull(hub, pull)["mergeable"])
