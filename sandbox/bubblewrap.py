@@ -24,6 +24,8 @@ from sandbox.text import clean
 from sandbox.types import Cancelled, Command, End, Finished, Isolation, Limits, OnOutput
 from sandbox.users import LeasedUser, threads_of
 
+_MARK = "graftsmith-"  # with our process id the name under which bubblewrap runs
+
 
 class Bubblewrap:
     """See :class:`sandbox.types.Sandbox`. Safe for several threads at once.
@@ -36,6 +38,7 @@ class Bubblewrap:
 
     def __init__(self) -> None:
         self._program = _Program.find()
+        _sweep()
         self._place = cgroup.find()
         self._user = LeasedUser() if os.geteuid() == 0 else None
         self._try_out()
@@ -73,10 +76,11 @@ class Bubblewrap:
             ownership.give(path, self._user.uid)
 
     def reclaim(self, path: Path) -> None:
-        ownership.take_back(path, self._uid)
+        ownership.take_back(path, self.user)
 
     @property
-    def _uid(self) -> int | None:
+    def user(self) -> int | None:
+        """The numeric user of this machine that commands run as; ``None``: ours."""
         return self._user.uid if self._user else None
 
     def _start(self, command: Command, group: cgroup.Group | None, status: launch.Status) -> subprocess.Popen[bytes]:
@@ -92,12 +96,13 @@ class Bubblewrap:
             if seccomp.supported():
                 options += ["--seccomp", str(handover.add(seccomp.kernel_filter()))]
             plan = launch.Plan(
-                argv=(self._program.path, "--args", str(handover.add(_arguments(options))), "--", *command.argv),
+                program=self._program.path,
+                argv=(f"{_MARK}{os.getpid()}", "--args", str(handover.add(_arguments(options))), "--", *command.argv),
                 env={},
                 doors=group.doors if group else (),
                 sources=tuple(str(mount.source) for mount in mounts) if self._user else None,
                 limits=tuple(launch.resource_limits(command.limits, others=self._other_threads)),
-                user=self._uid,
+                user=self.user,
                 # The machine's network brings its abstract sockets along (a desktop's bus, for example).
                 ruleset=landlock.scopes_ruleset(landlock.version()) if command.network else b"",
                 pass_status=True,
@@ -117,7 +122,7 @@ class Bubblewrap:
             raise SandboxUnavailable("bubblewrap does not work here", why=f"`true` ended with {result}")
 
     def _describe(self) -> str:
-        user = f"user {self._uid}" if self._user else "our own user in a user namespace"
+        user = f"user {self.user}" if self._user else "our own user in a user namespace"
         limits = str(self._place) if self._place else "resource limits and a watch on memory"
         return f"bubblewrap {self._program.version}, {user}, limits by {limits}"
 
@@ -138,6 +143,20 @@ class _Program:
         words = process.run([path, "--help"]).output.decode("ascii", "replace").split()
         version = process.run([path, "--version"]).output.decode("ascii", "replace").split()[-1:]
         return cls(path, "".join(version), frozenset(word for word in words if word.startswith("--")))
+
+
+def _sweep() -> None:
+    """Kill sandboxes whose owner is gone.
+
+    The first process inside binds its life to bubblewrap's a moment after the command has started. An owner that was
+    killed in this moment leaves a sandbox behind that nobody watches.
+    """
+    for found in Path("/proc").glob("[0-9]*/cmdline"):
+        with suppress(OSError):
+            name = found.read_bytes().split(b"\0", 1)[0].decode(errors="replace")
+            owner = name.removeprefix(_MARK)
+            if name.startswith(_MARK) and owner.isdigit() and not Path("/proc", owner).exists():
+                os.kill(int(found.parent.name), signal.SIGKILL)
 
 
 def _stop(pid: int, limits: Limits, cancelled: Cancelled | None, *, counted: bool) -> process.Stop:

@@ -53,7 +53,7 @@ class ContainerFallback:
         self.isolation = Isolation(
             "container-fallback",
             degraded=True,
-            detail=f"user {self._user.uid}, Landlock {self._landlock}, system call filter, limits by {limits}; "
+            detail=f"user {self.user}, Landlock {self._landlock}, system call filter, limits by {limits}; "
             f"{_LOST}. Why: {reason}",
         )
         self._try_out()
@@ -93,10 +93,15 @@ class ContainerFallback:
             return process.finished(_judge(ending, status, out_of_memory), output, log=log)
 
     def own(self, path: Path) -> None:
-        ownership.give(path, self._user.uid)
+        ownership.give(path, self.user)
 
     def reclaim(self, path: Path) -> None:
-        ownership.take_back(path, self._user.uid)
+        ownership.take_back(path, self.user)
+
+    @property
+    def user(self) -> int:
+        """The numeric user of this machine that commands run as."""
+        return self._user.uid
 
     def _plan(self, command: Command, home: Path, group: cgroup.Group | None) -> launch.Plan:
         places = {"HOME": str(home), "TMPDIR": str(home / "tmp")}
@@ -106,7 +111,7 @@ class ContainerFallback:
             env={**inside.BASE_ENV, **places, **env},
             doors=group.doors if group else (),
             limits=tuple(launch.resource_limits(command.limits)),
-            user=self._user.uid,
+            user=self.user,
             ruleset=landlock.files_ruleset(self._landlock),
             rules=tuple(self._rules(command, home)),
             filter=seccomp.lone_filter(network=command.network),
@@ -132,18 +137,18 @@ class ContainerFallback:
         by_caller = process.stop_when(cancelled)
         if counted or limits.memory_bytes is None:
             return by_caller
-        bound, uid = limits.memory_bytes, self._user.uid
+        bound, uid = limits.memory_bytes, self.user
         return lambda: by_caller() or (End.OUT_OF_MEMORY if memory_of(processes_of(uid)) > bound else None)
 
     def _end_all(self) -> None:
         """One signal to all of the user's processes at once: a fork bomb can't run ahead of it."""
-        if processes_of(self._user.uid):
+        if processes_of(self.user):
             with launch.Status() as status, launch.Handover(status) as handover:
-                plan = launch.Plan(argv=(), env={}, user=self._user.uid, kill=True)
+                plan = launch.Plan(argv=(), env={}, user=self.user, kill=True)
                 with launch.start(plan, handover, stdin=b"") as child:
                     process.supervise(child, {child.stdout: Output(0)}, wall_s=10, stop=lambda: None, gentle=False)
-        kill_all(self._user.uid)
-        reap(self._user.uid)
+        kill_all(self.user)
+        reap(self.user)
 
     @contextmanager
     def _home(self) -> Iterator[Path]:
@@ -157,7 +162,7 @@ class ContainerFallback:
             self.reclaim(home)
             ownership.remove(home)
             for left in _SHARED_MEMORY.iterdir():
-                if left.lstat().st_uid == self._user.uid:
+                if left.lstat().st_uid == self.user:
                     self.reclaim(left)
                     ownership.remove(left)
 
@@ -191,6 +196,8 @@ def _views(mounts: tuple[Mount, ...], home: Path) -> Iterator[None]:
 
 
 def _show(source: Path, target: Path, stack: ExitStack) -> None:
+    if not source.exists():
+        raise SandboxBroken(f"{source} can't be shown at {target}", why="it does not exist")
     if os.path.realpath(target) == os.path.realpath(source):
         return
     if os.path.lexists(target):

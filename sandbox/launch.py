@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import marshal
+import math
 import os
 import resource
 import subprocess
@@ -29,6 +30,8 @@ class Plan:
 
     argv: tuple[str, ...]
     env: Mapping[str, str]
+    program: str = ""
+    """The file to execute when it is not what ``argv[0]`` names."""
     doors: tuple[str, ...] = ()
     """Files of control groups to enter."""
     sources: tuple[str, ...] | None = None
@@ -134,8 +137,11 @@ def resource_limits(limits: Limits, *, others: Callable[[], int] = lambda: 0) ->
     yield resource.RLIMIT_NOFILE, most_files, most_files
     if limits.file_bytes is not None:
         yield resource.RLIMIT_FSIZE, limits.file_bytes, limits.file_bytes
-    if limits.cpu_s is not None:  # the soft limit's signal can be told from other deaths, the hard one's can't
-        yield resource.RLIMIT_CPU, limits.cpu_s, limits.cpu_s + 5
+    # Without a limit of its own a process may keep every processor busy for as long as it may run, and no longer:
+    # should we be killed, nobody else watches the clock.
+    seconds = limits.cpu_s if limits.cpu_s is not None else math.ceil(limits.wall_s * (os.cpu_count() or 1)) + 60
+    # The soft limit's signal can be told from other deaths, the hard one's can't.
+    yield resource.RLIMIT_CPU, seconds, seconds + 5
     if limits.pids is not None:
         bound = limits.pids + _OWN_PROCESSES + others()
         yield resource.RLIMIT_NPROC, bound, bound

@@ -125,6 +125,7 @@ class _Plan:
     """``launch.Plan`` as it arrives here."""
 
     argv: "list[str]"
+    program: str
     env: "dict[str, str]"
     doors: "list[str]"
     sources: "list[str] | None"
@@ -165,13 +166,14 @@ def _confine(plan: _Plan) -> None:
     os.chdir(plan.cwd)
 
 
-def _execute(argv: "list[str]", env: "dict[str, str]") -> OSError:
+def _execute(plan: _Plan) -> OSError:
     """Returns only when there is no such program. ``os.execvpe`` would import modules that are out of reach by now."""
-    problem = OSError(2, os.strerror(2), argv[0])
-    folders = [""] if "/" in argv[0] else env.get("PATH", "").split(":")
+    program = plan.program or plan.argv[0]
+    problem = OSError(2, os.strerror(2), program)
+    folders = [""] if "/" in program else plan.env.get("PATH", "").split(":")
     for folder in folders:
         try:
-            os.execve(os.path.join(folder, argv[0]), argv, env)
+            os.execve(os.path.join(folder, program), plan.argv, plan.env)
         except OSError as error:
             if not isinstance(error, FileNotFoundError):
                 problem = error
@@ -189,7 +191,7 @@ def main() -> None:
         os.kill(-1, _KILL)  # everything that this user may signal; the caller itself is left out
         sys.exit(0)
     os.set_inheritable(plan.status, plan.pass_status)
-    os.write(plan.status, f"missing {_execute(plan.argv, plan.env)}\n".encode(errors="replace"))
+    os.write(plan.status, f"missing {_execute(plan)}\n".encode(errors="replace"))
     sys.exit(127)
 
 

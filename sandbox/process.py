@@ -72,8 +72,7 @@ def run(
             outputs[child.stderr] = Output(limits.output_bytes)
         stop = stop_when(cancelled)
         ending = supervise(child, outputs, wall_s=limits.wall_s, stop=stop, on_output=on_output, gentle=True)
-        streams = [output.kept() for output in outputs.values()]
-        return finished(ending, outputs[child.stdout], log=log, streams=streams)
+        return finished(ending, *outputs.values(), log=log)
 
 
 def stop_when(cancelled: Cancelled | None) -> Stop:
@@ -90,17 +89,20 @@ class Ending:
     seconds: float
 
 
-def finished(ending: Ending, output: Output, *, log: Path | None, streams: Sequence[bytes] = ()) -> Finished:
-    """Put together what a caller gets. A negative return code is a signal, as ``subprocess`` has it."""
+def finished(ending: Ending, *outputs: Output, log: Path | None) -> Finished:
+    """Put together what a caller gets, from one stream or from two. A negative return code is a signal, as
+    ``subprocess`` has it."""
     end = ending.forced or (End.SIGNALLED if ending.returncode < 0 else End.EXITED)
+    for output in outputs:
+        output.finish()
+    streams = [output.kept() for output in outputs]
     stdout, stderr = streams if len(streams) == 2 else (b"", b"")
-    output.finish()
     return Finished(
         end=end,
         exit_code=ending.returncode if end is End.EXITED else None,
         signal=-ending.returncode if end is End.SIGNALLED else None,
-        output=stdout + stderr if len(streams) == 2 else output.kept(),
-        total_bytes=output.total,
+        output=b"".join(streams),
+        total_bytes=sum(output.total for output in outputs),
         seconds=ending.seconds,
         log=log,
         stdout=stdout,
@@ -157,6 +159,7 @@ def supervise(
     """
     started = time.monotonic()
     with ExitStack() as stack:
+        stack.callback(_await_group, child.pid)
         stack.callback(child.wait)
         stack.callback(_kill_group, child.pid, signal.SIGKILL)  # runs first; before the wait the id can't be reused
         watch = stack.enter_context(_Watch(child.pid, outputs, on_output))
@@ -256,6 +259,15 @@ class Conversation:
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         self.close()
 
+    @property
+    def pid(self) -> int:
+        """Its process id, free for others after :meth:`close`."""
+        return self._child.pid
+
+    @property
+    def alive(self) -> bool:
+        return self._child.poll() is None
+
     def send(self, data: bytes) -> None:
         """Write all of ``data``. Raises SandboxError when the program has ended."""
         try:
@@ -318,6 +330,15 @@ def _popen(
 def _kill_group(pid: int, number: signal.Signals) -> None:
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(pid, number)
+
+
+def _await_group(pid: int) -> None:
+    """A killed process lives on for a moment. Bounded, because some containers never let go of ended processes."""
+    deadline = time.monotonic() + _DRAIN_S
+    with suppress(ProcessLookupError, PermissionError):
+        while time.monotonic() < deadline:
+            os.killpg(pid, 0)
+            time.sleep(0.001)
 
 
 def _waiting(fd: int) -> int:

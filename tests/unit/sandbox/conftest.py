@@ -1,0 +1,145 @@
+"""A real sandbox of each kind that starts on this machine, and a look at what each test leaves behind."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from sandbox import cgroup
+from sandbox.bubblewrap import Bubblewrap
+from sandbox.container import ContainerFallback
+from sandbox.errors import SandboxUnavailable
+from sandbox.process import DEFAULT_PATH
+from sandbox.toolchain import mounts_for
+from sandbox.types import Cancelled, Command, Finished, Mount, OnOutput, Sandbox
+from sandbox.users import processes_of
+
+Kind = Bubblewrap | ContainerFallback
+Opened = dict[str, Kind | SandboxUnavailable]
+KINDS: dict[str, Callable[[], Kind]] = {
+    "bubblewrap": Bubblewrap,
+    "container-fallback": partial(ContainerFallback, "a test wants it"),
+}
+Shell = Callable[..., Finished]
+
+
+@pytest.fixture(scope="session")
+def opened() -> Opened:
+    return {name: _open(make) for name, make in KINDS.items()}
+
+
+def _open(make: Callable[[], Kind]) -> Kind | SandboxUnavailable:
+    try:
+        return make()
+    except SandboxUnavailable as error:
+        return error
+
+
+@pytest.fixture(params=list(KINDS))
+def sandbox(request: pytest.FixtureRequest, opened: Opened) -> Sandbox:
+    """Every kind in turn."""
+    return _usable(opened[request.param])
+
+
+@pytest.fixture
+def bubblewrap(opened: Opened) -> Sandbox:
+    return _usable(opened["bubblewrap"])
+
+
+def _usable(found: Kind | SandboxUnavailable) -> Kind:
+    if isinstance(found, SandboxUnavailable):
+        pytest.skip(str(found))
+    return found
+
+
+@pytest.fixture
+def shell(sandbox: Sandbox) -> Shell:
+    """Run one shell line in the sandbox."""
+
+    def run(
+        line: str,
+        *,
+        cwd: str = "/",
+        on_output: OnOutput | None = None,
+        cancelled: Cancelled | None = None,
+        **facts: object,
+    ) -> Finished:
+        command = Command(("sh", "-c", line), cwd=cwd, **facts)  # type: ignore[arg-type]
+        return sandbox.run(command, on_output=on_output, cancelled=cancelled)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def python() -> tuple[str, tuple[Mount, ...]]:
+    """An interpreter that works inside, and the mounts that it needs."""
+    if system := shutil.which("python3", path=DEFAULT_PATH):
+        return system, ()
+    return sys.executable, mounts_for(sys.executable, "", None)[0]
+
+
+@pytest.fixture
+def script(sandbox: Sandbox, python: tuple[str, tuple[Mount, ...]]) -> Shell:
+    """Run Python source in the sandbox."""
+
+    def run(source: str, *arguments: str, cwd: str = "/", mounts: tuple[Mount, ...] = (), **facts: object) -> Finished:
+        argv = (python[0], "-c", source, *arguments)
+        return sandbox.run(Command(argv, cwd=cwd, mounts=(*python[1], *mounts), **facts))  # type: ignore[arg-type]
+
+    return run
+
+
+@pytest.fixture
+def checkout(sandbox: Sandbox) -> Iterator[Mount]:
+    """A writable folder at a place that exists on this machine only while a command runs."""
+    # Not below pytest's own folder: that one is closed to other users, as ours must not be.
+    folder = Path("/var/tmp", f"graftsmith-test-{os.getpid()}")
+    folder.mkdir(mode=0o755)
+    sandbox.own(folder)
+    yield Mount(folder, "/graftsmith-test/checkout", writable=True)
+    sandbox.reclaim(folder)
+    shutil.rmtree(folder)
+
+
+@pytest.fixture(scope="session")
+def users(opened: Opened) -> tuple[int, ...]:
+    """The users of this machine that commands run as here, and nothing else."""
+    found = (kind.user for kind in opened.values() if not isinstance(kind, SandboxUnavailable))
+    return tuple(user for user in found if user is not None)
+
+
+@pytest.fixture(scope="session")
+def groups() -> tuple[Path, ...]:
+    """Folders in which control groups are made."""
+    place = cgroup.find()
+    return place.folders if place else ()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(users: tuple[int, ...], groups: tuple[Path, ...]) -> Iterator[None]:
+    """After each test: no process, mount, control group, folder, link or open file more than before."""
+    before = _traces(users, groups)
+    yield
+    deadline = time.monotonic() + 5  # the kernel takes a moment to let go of what was killed
+    while (after := _traces(users, groups)) != before and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert after == before
+
+
+def _traces(users: tuple[int, ...], groups: tuple[Path, ...]) -> dict[str, object]:
+    folders = (*Path("/tmp").glob("graftsmith-home-*"), *Path("/dev/shm").iterdir())
+    return {
+        "processes": [pid for user in users for pid in processes_of(user)],
+        "mounts": sorted(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()),
+        "groups": [str(left) for folder in groups for left in folder.glob(f"graftsmith-{os.getpid()}-*")],
+        "folders": sorted(str(folder) for folder in folders if folder.stat().st_uid in users),
+        "links": Path("/graftsmith-test").exists(),
+        "files": len(list(Path("/proc/self/fd").iterdir())),
+    }

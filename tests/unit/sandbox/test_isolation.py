@@ -1,0 +1,476 @@
+"""What a command can and can't do, in every kind of sandbox."""
+
+from __future__ import annotations
+
+import os
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from sandbox import open_sandbox, process
+from sandbox.bubblewrap import Bubblewrap
+from sandbox.errors import SandboxBroken
+from sandbox.types import Command, End, Limits, Mount, Sandbox
+from sandbox.users import processes_of
+from tests.unit.sandbox.conftest import Kind, Shell
+
+MIB = 1024 * 1024
+ROOT = Path(__file__).parents[3]
+# Tries each call and prints one line for each that succeeds.
+TRY = """
+import ctypes, os, socket, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def attempt(name, call):
+    try:
+        found = call()
+    except OSError:
+        return
+    if found != -1:
+        print('POSSIBLE', name, found)
+"""
+
+
+# ── secrets ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("kind", ["Bubblewrap()", "ContainerFallback('a test')"])
+def test_no_secret_of_ours_is_anywhere_inside(kind: str) -> None:
+    """In a process that has had the secret in its environment and in its arguments from the start."""
+    source = f"""
+from sandbox.bubblewrap import Bubblewrap
+from sandbox.container import ContainerFallback
+from sandbox.errors import SandboxUnavailable
+from sandbox.types import Command
+try:
+    sandbox = {kind}
+except SandboxUnavailable as error:
+    print("unavailable", error)
+else:
+    line = "env; cat /proc/*/environ /proc/*/task/*/environ 2>/dev/null; echo end"
+    print(sandbox.run(Command(("sh", "-c", line), cwd="/")).output.decode())
+"""
+    env = {**process.CLEAN_ENV, "PYTHONPATH": str(ROOT), "SECRET": "sentinel-7f3a"}
+
+    finished = process.run([sys.executable, "-c", source], env=env)
+
+    if finished.output.startswith(b"unavailable"):
+        pytest.skip(finished.output.decode())
+    assert b"HOME=" in finished.output
+    assert finished.output.rstrip().endswith(b"end")
+    assert b"sentinel-7f3a" not in finished.output
+
+
+def test_other_processes_are_out_of_reach(script: Shell) -> None:
+    finished = script(
+        TRY
+        + """
+host, parent = int(sys.argv[1]), os.getppid()
+buffer = ctypes.create_string_buffer(8)
+vector = (ctypes.c_size_t * 2)(ctypes.addressof(buffer), 8)
+attempt('attach', lambda: libc.ptrace(16, host, 0, 0))
+attempt('read memory', lambda: libc.process_vm_readv(host, vector, 1, vector, 1, 0))
+attempt('memory file', lambda: open(f'/proc/{host}/mem', 'rb').fileno())
+attempt('files', lambda: os.listdir(f'/proc/{host}/fd'))
+attempt('signal', lambda: os.kill(host, 0))
+""",
+        str(os.getpid()),
+    )
+
+    assert finished.ok, finished.output
+    assert finished.output == b""
+
+
+def test_the_files_of_people_are_out_of_reach(shell: Shell, tmp_path: Path) -> None:
+    secret = tmp_path / "secret"
+    secret.write_text("sentinel")
+    tmp_path.chmod(0o755)
+    secret.chmod(0o644)
+    homes = "/root /home/* ~/.ssh ~/.netrc ~/.docker ~/.aws ~/.config"
+
+    finished = shell(
+        f"for file in {secret} /etc/shadow /etc/gitconfig /etc/pip.conf; do cat $file; done 2>/dev/null; "
+        f"ls -A {homes} 2>/dev/null | grep -v : ; git config --list 2>/dev/null; echo end"
+    )
+
+    assert [line for line in finished.output.split() if line != b"sandbox"] == [b"end"]
+
+
+def test_git_knows_no_credential(shell: Shell) -> None:
+    line = (
+        "printf 'protocol=https\\nhost=github.com\\n\\n' | GIT_TERMINAL_PROMPT=0 GIT_ASKPASS=true git credential fill"
+    )
+
+    finished = shell(line)
+
+    assert b"sentinel" not in finished.output
+    assert b"password=." not in finished.output
+
+
+def test_sockets_of_this_machine_are_out_of_reach(script: Shell, tmp_path: Path) -> None:
+    with (
+        socket.socket(socket.AF_UNIX) as by_path,
+        socket.socket(socket.AF_UNIX) as abstract,
+        socket.create_server(("127.0.0.1", 0)) as tcp,
+    ):
+        path, name = str(Path("/var/tmp", f"graftsmith-test-{os.getpid()}.sock")), f"\0graftsmith-test-{os.getpid()}"
+        by_path.bind(path), abstract.bind(name)
+        Path(path).chmod(0o777)
+        by_path.listen(), abstract.listen()
+        try:
+            finished = script(
+                TRY
+                + """
+def reach(family, address):
+    with socket.socket(family) as client:
+        return client.connect(address) or 'reached'
+attempt('path', lambda: reach(socket.AF_UNIX, sys.argv[1]))
+attempt('abstract', lambda: reach(socket.AF_UNIX, '\\0' + sys.argv[2]))
+attempt('tcp', lambda: reach(socket.AF_INET, ('127.0.0.1', int(sys.argv[3]))))
+for known in ('/run/docker.sock', '/var/run/docker.sock', '/run/dbus/system_bus_socket', '/tmp/.X11-unix/X0'):
+    attempt(known, lambda: reach(socket.AF_UNIX, known))
+print('end')
+""",
+                path,
+                name[1:],
+                str(tcp.getsockname()[1]),
+            )
+        finally:
+            Path(path).unlink()
+
+    assert finished.output == b"end\n"
+
+
+def test_a_set_up_with_network_still_does_not_reach_abstract_sockets(script: Shell) -> None:
+    with socket.socket(socket.AF_UNIX) as abstract:
+        name = f"graftsmith-test-{os.getpid()}"
+        abstract.bind("\0" + name), abstract.listen()
+
+        finished = script(
+            TRY
+            + """
+client = socket.socket(socket.AF_UNIX)
+attempt('abstract', lambda: client.connect('\\0' + sys.argv[1]) or 'reached')
+socket.socket(socket.AF_INET).close()
+print('end')
+""",
+            name,
+            network=True,
+        )
+
+    assert finished.output == b"end\n"
+
+
+def test_the_rarely_used_parts_of_the_kernel_are_closed(script: Shell) -> None:
+    finished = script(
+        TRY
+        + """
+import platform
+numbers = {'x86_64': (321, 298, 323, 250, 165, 425), 'aarch64': (280, 241, 282, 219, 40, 425)}[platform.machine()]
+for number in numbers:
+    attempt(number, lambda: libc.syscall(number, 0, 0, 0, 0, 0))
+attempt('new user', lambda: libc.unshare(0x10000000))
+status = open('/proc/self/status').read()
+print(*(line for line in status.splitlines() if line.startswith(('CapEff', 'CapPrm', 'NoNewPrivs'))))
+"""
+    )
+
+    assert finished.output.split() == b"CapPrm: 0000000000000000 CapEff: 0000000000000000 NoNewPrivs: 1".split()
+
+
+# ── limits ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    "what", ["os.fork() or time.sleep(60)", "threading.Thread(target=time.sleep, args=(60,)).start()"]
+)
+def test_a_bomb_is_contained(script: Shell, what: str) -> None:
+    source = f"""
+import os, threading, time
+made = 0
+try:
+    for made in range(5000):
+        {what}
+except (OSError, RuntimeError):
+    print('stopped at', made, flush=True)
+os._exit(0)
+"""
+    finished = script(source, limits=Limits(wall_s=20, pids=64))
+
+    assert finished.output.startswith(b"stopped at ")
+    assert int(finished.output.split()[2]) <= 80
+
+
+def test_an_endless_fork_bomb_ends_with_the_time(script: Shell) -> None:
+    source = "import os\nwhile True:\n try: os.fork()\n except OSError: pass"
+
+    finished = script(source, limits=Limits(wall_s=1, pids=64))
+
+    assert finished.end is End.TIMED_OUT
+
+
+@pytest.mark.parametrize("place", ["heap", "children", "/dev/shm"])
+def test_too_much_memory_has_a_name(script: Shell, place: str) -> None:
+    source = """
+import os, sys, time
+if sys.argv[1] == 'heap':
+    kept = [bytearray(10_000_000) for _ in range(100)]
+elif sys.argv[1] == 'children':
+    for _ in range(20):
+        if not os.fork():
+            kept = bytearray(50_000_000); time.sleep(60)
+    os.wait(); sys.exit(1)
+else:
+    with open(sys.argv[1] + '/big', 'wb') as file:
+        for _ in range(100): file.write(bytes(10_000_000))
+"""
+    finished = script(source, place, limits=Limits(wall_s=30, memory_bytes=100 * MIB, tmp_bytes=2000 * MIB))
+
+    assert finished.end is End.OUT_OF_MEMORY
+
+
+def test_memory_is_watched_where_the_kernel_does_not_count_it(sandbox: Kind, script: Shell) -> None:
+    place, sandbox._place = sandbox._place, None
+    try:
+        source = "import time; kept = [bytearray(10_000_000) for _ in range(40)]; time.sleep(60)"
+        finished = script(source, limits=Limits(wall_s=30, memory_bytes=100 * MIB))
+    finally:
+        sandbox._place = place
+
+    assert finished.end is End.OUT_OF_MEMORY
+
+
+def test_one_file_and_all_temporary_files_have_a_size(bubblewrap: Sandbox, shell: Shell) -> None:
+    big = shell("head -c 20000000 /dev/zero > $TMPDIR/big", limits=Limits(file_bytes=1 * MIB))
+    line = "head -c 9000000 /dev/zero > ~/a; head -c 9000000 /dev/zero > /tmp/b"
+    many = bubblewrap.run(Command(("sh", "-c", line), cwd="/", limits=Limits(tmp_bytes=4 * MIB)))
+
+    assert not big.ok
+    assert many.output.count(b"No space left") == 2
+
+
+@pytest.mark.parametrize(
+    "line", ["while :; do :; done", "sleep 64.25", "kill -STOP $$", "trap '' TERM INT; sleep 64.25"]
+)
+def test_the_time_limit_holds_whatever_the_command_does(shell: Shell, line: str) -> None:
+    finished = shell(line, limits=Limits(wall_s=0.4))
+
+    assert finished.end is End.TIMED_OUT
+    assert 0.4 <= finished.seconds < 10
+
+
+def test_processor_time_has_a_limit(shell: Shell) -> None:
+    assert shell("while :; do :; done", limits=Limits(cpu_s=1, wall_s=60)).end is End.TIMED_OUT
+
+
+def test_wild_output_is_kept_in_bounds(script: Shell, tmp_path: Path) -> None:
+    source = "import os\nfor _ in range(200): os.write(1, b'\\x1b[31m\\0\\xff' * 50_000)"
+
+    finished = script(source, limits=Limits(output_bytes=10_000))
+
+    assert finished.ok
+    assert finished.total_bytes == 200 * 7 * 50_000
+    assert len(finished.output) < 11_000
+
+
+# ── the end ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_a_background_child_does_not_delay_the_end_and_does_not_outlive_it(sandbox: Kind, shell: Shell) -> None:
+    finished = shell('sleep 65.25 & setsid sleep 65.25 & (setsid sleep 65.25 &) ; echo "1 passed"')
+
+    assert (finished.end, finished.exit_code, finished.output) == (End.EXITED, 0, b"1 passed\n")
+    assert finished.seconds < 30
+    assert not processes_of(sandbox.user or -1)
+
+
+def test_nothing_changes_a_tree_once_its_command_has_ended(shell: Shell, checkout: Mount) -> None:
+    writer = "setsid sh -c 'while :; do date +%N > now; done' & sleep 0.2"
+
+    shell(writer, cwd=checkout.target, mounts=(checkout,))
+
+    seen = (checkout.source / "now").read_bytes()
+    time.sleep(0.1)
+    assert (checkout.source / "now").read_bytes() == seen
+
+
+def test_a_command_is_cancelled(shell: Shell) -> None:
+    flag = threading.Event()
+    line = "trap '' TERM; echo ready; sleep 66.25"
+
+    finished = shell(line, on_output=lambda chunk: flag.set(), cancelled=flag.is_set)
+
+    assert finished.end is End.CANCELLED
+    assert finished.output == b"ready\n"
+
+
+def test_a_failing_listener_leaves_nothing_behind(shell: Shell) -> None:
+    def fail(chunk: bytes) -> None:
+        raise RuntimeError("listener")
+
+    with pytest.raises(RuntimeError, match="listener"):
+        shell("echo x; setsid sleep 67.25", on_output=fail)
+
+
+@pytest.mark.parametrize("kind", ["Bubblewrap()", "ContainerFallback('a test')"])
+def test_commands_die_with_us(kind: str) -> None:
+    source = f"""
+import sys
+from sandbox.bubblewrap import Bubblewrap
+from sandbox.container import ContainerFallback
+from sandbox.types import Command
+sandbox = {kind}
+tell = lambda chunk: print("ready", flush=True)
+sandbox.run(Command(("sh", "-c", "sleep 0.3; echo; exec sleep 68.25"), cwd="/"), on_output=tell)
+"""
+    env = {**process.CLEAN_ENV, "PYTHONPATH": str(ROOT)}
+    with process.Conversation([sys.executable, "-c", source], env=env) as talk:
+        try:
+            talk.read_line()
+        except process.SandboxError:
+            pytest.skip("this kind does not start here")
+    # Leaving the conversation kills the process that has the sandbox.
+    deadline = time.monotonic() + 10
+    while _sleeping() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not _sleeping()
+
+
+def test_what_an_owner_left_behind_is_swept(bubblewrap: Sandbox) -> None:
+    gone = process.run(["sh", "-c", "echo $$"]).output.decode().strip()
+    with process.Conversation(["bash", "-c", f"echo; exec -a graftsmith-{gone} sleep 69.25"]) as talk:
+        talk.read_line()
+        while talk.alive and b"69.25" not in Path(f"/proc/{talk.pid}/cmdline").read_bytes():
+            time.sleep(0.01)
+
+        Bubblewrap()
+
+        assert not talk.alive
+
+
+def _sleeping() -> bool:
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found.append(path.read_bytes())
+        except OSError:
+            continue
+    return b"sleep\x0068.25\x00" in found
+
+
+# ── what works ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def test_ways_to_end(sandbox: Sandbox, shell: Shell) -> None:
+    missing = sandbox.run(Command(("no-such-program",), cwd="/"))
+
+    assert shell("exit 3").exit_code == 3
+    assert shell("kill -11 $$").signal == 11
+    assert (missing.end, missing.exit_code) == (End.EXITED, 127)
+
+
+def test_what_the_command_gets(shell: Shell, checkout: Mount) -> None:
+    finished = shell(
+        'cat; echo "$GREETING"; pwd -P >/dev/stderr; echo x > made; ls -d ~ | wc -l; echo t > $TMPDIR/t; cat $TMPDIR/t',
+        cwd=checkout.target,
+        mounts=(checkout,),
+        stdin=b"input\n",
+        env={"GREETING": "hello\nworld"},
+    )
+
+    lines = finished.output.decode().splitlines()
+    assert lines[:3] == ["input", "hello", "world"]
+    assert lines[3] in (checkout.target, str(checkout.source))
+    assert lines[4:] == ["1", "t"]
+    assert (checkout.source / "made").read_text() == "x\n"
+
+
+def test_only_what_is_writable_can_be_written(sandbox: Kind, shell: Shell, checkout: Mount) -> None:
+    (checkout.source / "file").write_text("as it was")
+    read_only = Mount(checkout.source, checkout.target)
+    places = (
+        f"{checkout.target}/file {checkout.target}/new /usr/x /etc/x /dev/x /x /var/x /run/x /proc/sys/kernel/hostname"
+    )
+
+    line = f"for place in {places}; do (echo changed > $place) 2>/dev/null && echo $place; done"
+
+    finished = shell(f"{line}; rm -rf {checkout.target}/* 2>/dev/null", mounts=(read_only,))
+
+    assert finished.output == b""
+    assert [path.name for path in checkout.source.iterdir()] == ["file"]
+    assert (checkout.source / "file").read_text() == "as it was"
+
+
+def test_nothing_survives_into_the_next_command(shell: Shell) -> None:
+    shell(
+        "mkdir -p ~/.cache/pip; for file in ~/.bashrc ~/.cache/pip/x $TMPDIR/x /dev/shm/x; do echo poison > $file; done"
+    )
+
+    finished = shell(
+        "ls -A ~ $TMPDIR /dev/shm; cat ~/.bashrc ~/.cache/pip/x $TMPDIR/x /dev/shm/x 2>/dev/null; echo end"
+    )
+
+    assert b"poison" not in finished.output
+    assert b"bashrc" not in finished.output
+
+
+def test_a_mount_below_another_one(bubblewrap: Sandbox, tmp_path: Path) -> None:
+    outer, inner = tmp_path / "outer", tmp_path / "inner"
+    (outer / "node_modules").mkdir(parents=True), inner.mkdir()
+    (outer / "a").write_text("outer"), (inner / "b").write_text("inner")
+    mounts = (Mount(inner, "/tmp/place/node_modules"), Mount(outer, "/tmp/place"), Mount(inner / "b", "/usr/share/doc"))
+
+    finished = bubblewrap.run(Command(("cat", "a", "node_modules/b"), cwd="/tmp/place", mounts=mounts[:2]))
+
+    assert finished.output == b"outerinner"
+
+
+def test_loopback_works_inside_and_leads_nowhere(bubblewrap: Sandbox, python: tuple[str, tuple[Mount, ...]]) -> None:
+    source = """
+import socket
+with socket.create_server(('127.0.0.1', 0)) as server, socket.create_connection(server.getsockname()) as client:
+    server.accept()[0].send(b'x'); print(client.recv(1))
+try: socket.create_connection(('192.0.2.1', 80), 1)
+except OSError as error: print(error.errno)
+"""
+    finished = bubblewrap.run(Command((python[0], "-c", source), cwd="/", mounts=python[1]))
+
+    assert finished.output == b"b'x'\n101\n"
+
+
+def test_a_sandbox_that_does_not_start_is_no_failed_command(sandbox: Sandbox, tmp_path: Path) -> None:
+    for command in (
+        Command(("true",), cwd="/no/such/folder"),
+        Command(("true",), cwd="/", mounts=(Mount(tmp_path / "missing", "/missing-target"),)),
+    ):
+        with pytest.raises(SandboxBroken):
+            sandbox.run(command)
+
+
+def test_an_option_can_not_be_smuggled_in(bubblewrap: Sandbox) -> None:
+    with pytest.raises(ValueError, match="NUL"):
+        bubblewrap.run(Command(("true",), cwd="/", env={"X": "a\0--bind\0/\0/host"}))
+
+
+def test_many_commands_at_once(sandbox: Sandbox) -> None:
+    results: dict[str, bytes] = {}
+
+    def run(word: str) -> None:
+        results[word] = sandbox.run(Command(("echo", word), cwd="/")).output
+
+    threads = [threading.Thread(target=run, args=(str(number),)) for number in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert results == {str(number): f"{number}\n".encode() for number in range(6)}
+
+
+def test_the_best_one_is_chosen() -> None:
+    isolation = open_sandbox().isolation
+
+    assert (isolation.name, isolation.degraded) in (("bubblewrap", False), ("container-fallback", True))
