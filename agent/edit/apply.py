@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from agent.edit import omission, syntax
-from agent.edit.match import EditRefused, Place, line_of, locate, unified
+from agent.edit.match import NO_MATCH, EditRefused, line_of, locate, unified
 from agent.edit.syntax import SyntaxOk
 from agent.edit.text import Text
 
@@ -30,6 +30,9 @@ class _Change:
     start: int
     end: int
     new: str
+
+    def applied(self, flat: str) -> str:
+        return flat[: self.start] + self.new + flat[self.end :]
 
 
 def edited(path: str, data: bytes, edits: Sequence[Edit], *, syntax_ok: SyntaxOk | None = None) -> bytes:
@@ -113,51 +116,54 @@ def _change(path: str, flat: str, edit: Edit) -> _Change:
     if search == replacement:
         raise EditRefused("The edit changes nothing", why="Search text and replacement are the same")
     try:
-        place = locate(flat, search)
+        change = _planned(flat, search, replacement)
     except EditRefused as error:
-        if error.what == "No match" and replacement.strip() and replacement in flat:
+        if error.what == NO_MATCH and replacement.strip() and replacement in flat:
             line = line_of(flat, flat.find(replacement))
             raise EditRefused(
                 f"No match, but the replacement stands in the file already, line {line}",
                 todo="If that is the place, go on with the next step",
             ) from error
         raise
-    change = _Change(place.start, place.end, place.shift(replacement))
-    _check_once(flat, place, change, replacement)
-    omission.check(path, flat[place.start : place.end], change.new)
+    if _would_go_on(change.applied(flat), search, replacement):
+        raise EditRefused(
+            "The search text would match again after the edit",
+            why="A call that is repeated by mistake would then edit twice",
+            todo="Take neighbouring lines into the search text and the replacement",
+        )
+    omission.check(path, flat[change.start : change.end], change.new)
     return change
 
 
-def _check_once(flat: str, place: Place, change: _Change, replacement: str) -> None:
-    """Refuse what is made already, and what would match again right after: a repeated call must never edit twice."""
-    found = flat[change.start : change.end]
-    if change.new == found:
-        raise EditRefused("The edit changes nothing", todo="Go on with the next step")
+def _planned(flat: str, search: str, replacement: str) -> _Change:
+    """The change that an edit means, refused where it seems to be made already."""
+    place = locate(flat, search)
     if (place.added or place.removed) and (not replacement.strip() or replacement in flat):
         raise EditRefused(
             "The search text only matches with another indentation, and the replacement stands elsewhere or is empty",
             todo="Copy the search text with its exact indentation",
         )
+    change = _Change(place.start, place.end, place.shift(replacement))
+    found = flat[place.start : place.end]
+    if change.new == found:
+        raise EditRefused("The edit changes nothing", todo="Go on with the next step")
     at = change.new.find(found)
     while at != -1:
-        begin = change.start - at
+        begin = place.start - at
         if begin >= 0 and flat.startswith(change.new, begin):
             raise EditRefused(
                 f"The replacement stands there already, line {line_of(flat, begin)}", todo="Go on with the next step"
             )
         at = change.new.find(found, at + 1)
-    reach = len(found) - 1
-    around = flat[max(0, change.start - reach) : change.start], flat[change.end : change.end + reach]
-    joined = around[0] + change.new + around[1]
-    inside = len(around[0]), len(around[0]) + len(change.new)
-    at = joined.find(found)
-    while at != -1:
-        if at < inside[0] or at + len(found) > inside[1]:
-            raise EditRefused(
-                "The search text would stand there again after the edit",
-                todo="Take neighbouring lines into the search text and the replacement",
-            )
-        at = joined.find(found, at + 1)
+    return change
+
+
+def _would_go_on(flat: str, search: str, replacement: str) -> bool:
+    try:
+        _planned(flat, search, replacement)
+    except EditRefused:
+        return False
+    return True
 
 
 def _ordered(flat: str, changes: Sequence[_Change]) -> list[_Change]:

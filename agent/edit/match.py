@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from agent.errors import ToolRefusal
 
+NO_MATCH = "No match"
 _SHOWN_MATCHES = 8
 _SHOWN_LINES = 12
 _COMPARED_LINES = 4000
@@ -164,7 +165,7 @@ def _missing(text: str, search: str) -> EditRefused:
     if near and "\t" in near and "\t" not in search and search[:1] == " ":
         hints.append("the file indents with tabs")
     return EditRefused(
-        "No match",
+        NO_MATCH,
         why="; ".join(hints),
         todo=f"Copy the text exactly. The nearest lines are:\n{near}" if near else "Read the file first",
     )

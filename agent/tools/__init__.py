@@ -105,22 +105,26 @@ def _schema(tool: Tool[Any]) -> dict[str, Any]:
     return _compact(schema, definitions)  # type: ignore[no-any-return]
 
 
+_SILENT = frozenset({"title", "default", "minLength", "maxLength", "minItems", "maxItems", "minimum"})
+"""Checked here anyway, and said in the result when it matters."""
+
+
 def _compact(node: Any, definitions: Mapping[str, Any]) -> Any:
-    """Definitions in place, no titles, no defaults, and ``X or null`` as ``X``: optional is what is not required."""
+    """Definitions in place, no titles, no bounds, and ``X or null`` as ``X``: optional is what is not required."""
     if isinstance(node, list):
         return [_compact(item, definitions) for item in node]
     if not isinstance(node, dict):
         return node
     if "$ref" in node:
-        node = {**definitions[node["$ref"].rsplit("/", 1)[-1]], **{k: v for k, v in node.items() if k != "$ref"}}
-    if "anyOf" in node:
-        kept = [option for option in node["anyOf"] if option.get("type") != "null"]
-        if len(kept) == 1:
-            node = {**kept[0], **{k: v for k, v in node.items() if k != "anyOf"}}
+        target = definitions[node["$ref"].rsplit("/", 1)[-1]]
+        node = {k: v for k, v in {**target, "description": None, **node}.items() if k != "$ref" and v is not None}
+    kept = [option for option in node.get("anyOf", ()) if option.get("type") != "null"]
+    if len(kept) == 1:
+        node = {**kept[0], **{k: v for k, v in node.items() if k != "anyOf"}}
     out = {}
     for key, value in node.items():
         if key == "properties":
             out[key] = {name: _compact(item, definitions) for name, item in value.items()}
-        elif key not in ("title", "default") and not (key == "description" and "properties" in node):
+        elif key not in _SILENT and value is not False and not (key == "description" and "properties" in node):
             out[key] = _compact(value, definitions)
     return out

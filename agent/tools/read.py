@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from pydantic import Field
+from pydantic import AliasChoices, Field
 
 from agent.errors import ToolRefusal
 from agent.tools import show
@@ -10,8 +10,8 @@ from agent.tools.guard import local
 
 class Read(Arguments):
     path: Path
-    start: int = Field(1, ge=1)
-    end: int | None = Field(None, ge=1)
+    start: int = Field(1, ge=1, validation_alias=AliasChoices("start", "start_line", "line_start"))
+    end: int | None = Field(None, ge=1, validation_alias=AliasChoices("end", "end_line", "line_end"))
 
 
 def run(context: ToolContext, arguments: Read) -> ToolResult:
