@@ -1,44 +1,238 @@
-"""A task and a token budget → the text that a model reads about the repository. Never over the budget."""
+"""A task and a token budget → what a model reads about the repository before it starts.
+
+Same input, same bytes; never over the budget; nothing is cut in half without saying so. All text of the repository
+stands inside fences.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 
-from agent.context import tokens
 from agent.context.fence import fence
-from agent.index.index import Index
+from agent.context.overview import Count, conventions, cut, facts
+from agent.context.search import FunctionHit, SearchResult
+from agent.index.corpus import Corpus
+from agent.index.history import Commit
+from agent.index.index import Index, enclosing
+from agent.index.record import Record, Symbol
+from agent.model.tokens import estimate_tokens
 from agent.types import Task
 
+_OVERVIEW, _CONVENTIONS, _FUNCTIONS, _TESTS, _NEIGHBOURS = 0.10, 0.08, 0.66, 0.08, 0.08
+"""Shares of the budget. What a section leaves goes to the functions."""
 
-def build(index: Index, task: Task, budget_tokens: int, seed: str) -> str:
-    """Overview and ranked functions, whole, with line numbers, fenced.
+_LONG = 0.35
+"""A function that would take more than this share of its section is shown in part."""
+
+
+def build(
+    index: Index,
+    task: Task,
+    budget_tokens: int,
+    seed: str,
+    *,
+    history: Sequence[Commit] | None = None,
+    count: Count = estimate_tokens,
+) -> str:
+    """The context of a task.
 
     Args:
         index: of the base commit.
         task: what a person asked for.
-        budget_tokens: upper bound.
+        budget_tokens: upper bound, in the unit of ``count``.
         seed: the run's secret, from which the fences are made.
+        history: earlier commits, newest first.
+        count: text → tokens.
     """
-    parts = [overview(index)]
-    left = budget_tokens - tokens.count(parts[0]) - 8
-    if left < 0:
+    if budget_tokens <= 0:
         return ""
-    result = index.search("\n".join(filter(None, (task.title, task.body, task.request, *task.comments))))
+    result = index.search(query(task), history=history)
+    page = _Page(budget_tokens, count)
+    page.add(facts(index), _OVERVIEW)
+    for path, text in conventions(index):
+        page.add_fenced("conventions", path, text, seed, _CONVENTIONS)
+        break
+    reserved = budget_tokens * (_TESTS + _NEIGHBOURS)
+    shown = _functions(index, result, seed, page, page.left - reserved)
+    page.add_fenced("tests", "tests that cover this code", _tests(index, result), seed, _TESTS)
+    page.add_fenced("signatures", "around this code", _neighbours(index, shown), seed, _NEIGHBOURS)
+    return page.text
+
+
+def query(task: Task) -> str:
+    """The task as the text to search with."""
+    return "\n".join(filter(None, (task.title, task.body, task.request, *task.comments)))
+
+
+@dataclass
+class _Page:
+    """Text that grows up to a bound."""
+
+    budget: int
+    count: Count
+    parts: list[str] = field(default_factory=list)
+
+    @property
+    def text(self) -> str:
+        return "\n\n".join(self.parts)
+
+    @property
+    def left(self) -> float:
+        return self.budget - self.count(self.text) - 4
+
+    def fits(self, part: str) -> bool:
+        return self.count("\n\n".join([*self.parts, part])) <= self.budget
+
+    def add(self, part: str, share: float) -> None:
+        allowed = int(min(self.budget * share, self.left))
+        part = part if self.count(part) <= allowed else cut(part, allowed, self.count)
+        if part and self.fits(part):
+            self.parts.append(part)
+
+    def add_fenced(self, kind: str, label: str, text: str, seed: str, share: float) -> None:
+        if not text:
+            return
+        allowed = int(min(self.budget * share, self.left)) - self.count(fence(kind, label, "", seed)) - 4
+        text = text if self.count(text) <= allowed else cut(text, allowed, self.count)
+        part = fence(kind, label, text, seed)
+        if text and self.fits(part):
+            self.parts.append(part)
+
+
+# ── functions ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _functions(index: Index, result: SearchResult, seed: str, page: _Page, room: float) -> list[FunctionHit]:
+    """The ranked functions, one fence for all, grouped by file in the order of the first hit."""
+    room -= page.count(fence("code", "ranked code, best first", "", seed)) + 4
+    longest = int(room * _LONG)
+    blocks: dict[str, list[tuple[int, str]]] = {}
+    shown: list[FunctionHit] = []
+    headers: set[str] = set()
     for hit in result.functions:
-        lines = index.text(hit.path).split("\n")[hit.start - 1 : hit.end]
-        body = "\n".join(f"{number:5d}  {line}" for number, line in enumerate(lines, start=hit.start))
-        part = fence("code", f"{hit.path}::{hit.name}", body, seed)
-        cost = tokens.count(part) + 2
-        if cost <= left:
-            parts.append(part)
-            left -= cost
-    return "\n\n".join(parts)
+        lines = index.text(hit.path).split("\n")
+        body = _numbered(lines, hit.start, hit.end)
+        if page.count(body) > longest:
+            body = _excerpt(lines, hit, longest, page.count)
+        prefix = "" if hit.path in blocks else f"== {hit.path}\n"
+        header = _class_header(index, hit, lines)
+        header = "" if header in headers else header
+        block = header + body
+        cost = page.count(f"{prefix}{block}\n")
+        if not body or cost > room:
+            continue
+        room -= cost
+        headers.add(header)
+        blocks.setdefault(hit.path, []).append((hit.start, block))
+        shown.append(hit)
+    text = "\n".join(
+        f"== {path}\n" + "\n".join(block for _, block in sorted(pieces)) for path, pieces in blocks.items()
+    )
+    page.add_fenced("code", "ranked code, best first", text, seed, 1.0)
+    return shown
 
 
-def overview(index: Index) -> str:
-    """Languages and layout, in a few lines."""
-    languages = Counter(record.language for record in index.records)
-    folders = Counter(path.partition("/")[0] for path in index.paths if "/" in path)
-    lines = ["Languages: " + ", ".join(f"{name} ({count})" for name, count in languages.most_common(6))]
-    lines.append("Folders: " + ", ".join(f"{name}/ ({count} files)" for name, count in folders.most_common(12)))
+def _numbered(lines: Sequence[str], start: int, end: int) -> str:
+    return "\n".join(f"{number:>5} {line.rstrip()}" for number, line in enumerate(lines[start - 1 : end], start=start))
+
+
+def _excerpt(lines: Sequence[str], hit: FunctionHit, tokens: int, count: Count) -> str:
+    """The beginning of a long function, as much as fits, and how much is missing."""
+    low, high = hit.start, hit.end
+    while low < high:
+        middle = (low + high + 1) // 2
+        if count(_numbered(lines, hit.start, middle)) + 12 <= tokens:
+            low = middle
+        else:
+            high = middle - 1
+    shown = _numbered(lines, hit.start, low)
+    return f"{shown}\n      [… lines {low + 1}–{hit.end} of {hit.name} left out]" if count(shown) <= tokens else ""
+
+
+def _class_header(index: Index, hit: FunctionHit, lines: Sequence[str]) -> str:
+    owner = hit.name.rpartition(".")[0]
+    if not owner:
+        return ""
+    record = index.records[index.graph.number[hit.path]]
+    symbol = next((s for s in record.symbols if s.name == owner and s.start <= hit.start), None)
+    return f"{symbol.start:>5} {symbol.signature}\n" if symbol is not None else ""
+
+
+# ── around them ──────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _tests(index: Index, result: SearchResult, *, top: int = 3, most: int = 12) -> str:
+    """Tests that name the best functions and import their files, as places to look and to imitate."""
+    graph = index.graph
+    lines: dict[str, None] = {}
+    for hit in result.functions[:top]:
+        covering = {reach.path for reach in index.tests_for([hit.path])}
+        for path, record, names in _users(index, hit.name.rpartition(".")[2], graph.tests):
+            if path in covering:
+                lines.update(dict.fromkeys(f"{path}: {name}" for name in names[:3] if name and record.symbols))
+    if not lines:
+        lines.update((f"{reach.path}", None) for reach in index.tests_for([hit.path for hit in result.files[:1]])[:5])
+    return "\n".join(list(lines)[:most])
+
+
+def _users(index: Index, name: str, files: Iterable[int]) -> list[tuple[str, Record, list[str]]]:
+    """(path, record, names of the functions) in ``files`` that have the word ``name``."""
+    chunks, _ = index.corpus.of_word(name)
+    wanted = frozenset(files)
+    found: dict[int, list[str]] = {}
+    for chunk in chunks.tolist():
+        file = int(index.corpus.chunk_file[chunk])
+        if file in wanted:
+            found.setdefault(file, []).append(chunk_name(index, chunk))
+    return [(index.paths[file], index.records[file], names) for file, names in sorted(found.items())]
+
+
+def chunk_name(index: Index, chunk: int) -> str:
+    """Name of the symbol of a chunk, '' at module level."""
+    corpus: Corpus = index.corpus
+    record = index.records[int(corpus.chunk_file[chunk])]
+    symbol = record.chunks[int(corpus.chunk_number[chunk])].symbol
+    return record.symbols[symbol].name if symbol >= 0 else ""
+
+
+def _neighbours(index: Index, shown: Sequence[FunctionHit], *, top: int = 4) -> str:
+    """Signatures of what calls the best functions and of what they call."""
+    seen = {(hit.path, hit.name) for hit in shown}
+    lines: dict[str, None] = {}
+    for hit in shown[:top]:
+        for path, symbol in [*_callers(index, hit), *_callees(index, hit)]:
+            if (path, symbol.name) not in seen:
+                lines[f"{path}:{symbol.start}: {symbol.signature}"] = None
     return "\n".join(lines)
+
+
+def _callers(index: Index, hit: FunctionHit, *, most: int = 4) -> list[tuple[str, Symbol]]:
+    name = hit.name.rpartition(".")[2]
+    if len(index.graph.defined.get(name, ())) > 3:
+        return []  # everybody's name: most uses are of something else
+    found = []
+    for use in index.callers(name):
+        file = index.graph.number[use.path]
+        if file not in index.graph.tests and use.inside:
+            record = index.records[file]
+            found += [(use.path, s) for s in record.symbols if s.name == use.inside == enclosing(record, use.line)]
+        if len(found) >= most:
+            break
+    return found[:most]
+
+
+def _callees(index: Index, hit: FunctionHit, *, most: int = 6) -> list[tuple[str, Symbol]]:
+    graph = index.graph
+    file = graph.number[hit.path]
+    chunk = next(
+        (i for i, c in enumerate(index.records[file].chunks) if c.kind == "function" and c.start == hit.start), None
+    )
+    found: list[tuple[str, Symbol]] = []
+    for word in index.words_of(file, chunk) if chunk is not None else ():
+        for home, at in graph.behind(word, file):
+            symbol = index.records[home].symbols[at]
+            if symbol.kind in ("function", "method", "class") and symbol.name != hit.name:
+                found.append((index.paths[home], symbol))
+    rare = sorted(found, key=lambda item: len(index.corpus.of_word(item[1].short)[0]))
+    return rare[:most]

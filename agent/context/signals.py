@@ -210,7 +210,8 @@ def usage(names: Iterable[str], index: Index, wanted: np.ndarray) -> Floats:
         count = int(np.count_nonzero(per_file))
         if 0 < count < total / 2:
             out += (np.log1p(total / count) * per_file / (per_file + 1.0)).astype(np.float32)
-    return (out / np.log(20.0 + index.corpus.file_length)).astype(np.float32)
+    damped_by: Floats = np.log(20.0 + index.corpus.file_length).astype(np.float32)
+    return out / damped_by
 
 
 def qualified(names: Iterable[str], graph: Graph) -> Floats:

@@ -51,11 +51,14 @@ class Paths:
     def __init__(self, paths: Sequence[str], read: Callable[[str], str]) -> None:
         self._paths = frozenset(paths)
         self._read = read
-        self._by_name: dict[str, list[str]] = defaultdict(list)
+        self._by_end: dict[str, list[str]] = defaultdict(list)
+        """Last part, and last two parts, of the paths."""
         self._by_folder: dict[str, list[str]] = defaultdict(list)
         for path in paths:
             folder, _, name = path.rpartition("/")
-            self._by_name[name].append(path)
+            self._by_end[name].append(path)
+            if folder:
+                self._by_end[f"{folder.rpartition('/')[2]}/{name}"].append(path)
             self._by_folder[folder].append(path)
         self._texts: dict[str, str] = {}
 
@@ -63,8 +66,8 @@ class Paths:
         return path in self._paths
 
     def ending(self, tail: str, /) -> list[str]:
-        name = tail.rpartition("/")[2]
-        found = [path for path in self._by_name.get(name, ()) if path == tail or path.endswith("/" + tail)]
+        end = "/".join(tail.rsplit("/", 2)[-2:])
+        found = [path for path in self._by_end.get(end, ()) if path == tail or path.endswith("/" + tail)]
         return sorted(found, key=lambda path: (len(path), path))
 
     def under(self, folder: str, /) -> list[str]:

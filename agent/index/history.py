@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -29,3 +31,24 @@ def _commits(path: Path) -> Iterator[Commit]:
                 yield Commit(str(item["sha"]), int(item["time"]), str(item["message"]), tuple(map(str, item["files"])))
             except (ValueError, KeyError, TypeError):
                 continue
+
+
+_FORMAT = "--format=%x00%H%x01%ct%x01%B%x02"
+
+
+def log_arguments(revision: str, limit: int) -> list[str]:
+    """Arguments for ``git`` whose output :func:`parse_log` reads: the last commits before and at a revision."""
+    return ["log", "--no-merges", "--no-renames", "--name-only", "-z", f"-n{limit}", _FORMAT, revision, "--"]
+
+
+def parse_log(output: bytes) -> tuple[Commit, ...]:
+    """Commits of a log made with :func:`log_arguments`, newest first."""
+    commits = []
+    for record in re.split(rb"\0(?=[0-9a-f]{40,64}\x01)", b"\0" + output.lstrip(b"\0")):
+        head, separator, files = record.partition(b"\x02")
+        parts = head.split(b"\x01", 2)
+        if separator and len(parts) == 3:
+            names = (os.fsdecode(name.strip(b"\n")) for name in files.split(b"\0"))
+            message = parts[2].decode("utf-8", "replace").strip()
+            commits.append(Commit(parts[0].decode(), int(parts[1]), message, tuple(filter(None, names))))
+    return tuple(commits)
