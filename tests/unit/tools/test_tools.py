@@ -1,0 +1,283 @@
+"""What each tool does with the files, and what it tells the model."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from agent.tools import REGISTRY, Claim, ToolContext, ToolResult, call
+from agent.types import FileReason, Plan
+
+
+def use(context: ToolContext, name: str, /, **arguments: Any) -> ToolResult:
+    """One successful call; the context moves on with it."""
+    result = call(REGISTRY, context, name, json.dumps(arguments))
+    assert result.ok, result.text
+    if result.draft is not None:
+        context.draft = result.draft
+    return result
+
+
+def refused(context: ToolContext, name: str, /, **arguments: Any) -> str:
+    before = context.draft
+    result = call(REGISTRY, context, name, json.dumps(arguments))
+    assert not result.ok, result.text
+    assert result.draft is None
+    assert context.draft is before
+    return result.text
+
+
+# ── looking ──
+
+
+def test_read_numbers_lines(context: ToolContext) -> None:
+    assert use(context, "read", path="src/report.py", start=4, end=5).text == (
+        "src/report.py, lines 4-5 of 5\n4|def report(values):\n5|    return f'sum: {total(values)}'"
+    )
+    assert use(context, "read", path="README.md").text == "README.md\n1|# Calc\n2|\n3|Adds numbers."
+    assert use(context, "read", path="/workspace/README.md").text.startswith("README.md\n")
+    assert use(context, "read", path="notes.txt").text == "notes.txt\n1|café\n2|end"
+    assert use(context, "read", path="tests/conftest.py").text == "tests/conftest.py is empty"
+
+
+def test_read_says_how_to_go_on(context: ToolContext) -> None:
+    first = use(context, "read", path="long.txt").text
+    assert len(first) < context.limits.result_chars + 300
+    next_line = int(first.rsplit("start=", 1)[1].split(",")[0])
+    assert f"\n{next_line - 1}|line {next_line - 1}\n" in first
+    second = use(context, "read", path="long.txt", start=next_line, end=next_line + 1).text
+    assert second.endswith(f"{next_line}|line {next_line}\n{next_line + 1}|line {next_line + 1}")
+    assert "4500 more characters" in use(context, "read", path="wide.js").text
+
+
+def test_read_shows_what_is_hidden(context: ToolContext) -> None:
+    text = use(context, "read", path="hidden.txt").text
+    assert text == "hidden.txt\n1|a\\u{202e}b\\u{1b}[31mc\\u{e0041}"
+
+
+def test_read_refusals_say_what_to_do(context: ToolContext) -> None:
+    assert "binary" in refused(context, "read", path="logo.png")
+    assert "real path" in refused(context, "read", path="link.py")
+    assert "src/calc.py" in refused(context, "read", path="calc.py")
+    assert "5000 lines" in refused(context, "read", path="long.txt", start=9000)
+    assert "absolute" in refused(context, "read", path="/etc/passwd")
+    assert "folder" in refused(context, "read", path="src")
+
+
+def test_list_shows_one_folder(context: ToolContext) -> None:
+    assert use(context, "list").text.split("\n")[:3] == ["src/ (2)", "tests/ (2)", "README.md"]
+    assert use(context, "list", path="src/").text == "calc.py\nreport.py"
+    assert "no folder" in refused(context, "list", path="nothing")
+    assert "Use read" in refused(context, "list", path="README.md")
+    use(context, "write", path="src/new/a.py", content="a = 1\n")
+    assert use(context, "list", path="src").text == "new/ (1)\ncalc.py\nreport.py"
+
+
+def test_outline_is_that_of_the_draft(context: ToolContext) -> None:
+    text = use(context, "outline", path="src/calc.py").text
+    assert "6-13 class Calc" in text
+    assert "  9-10 def add" in text
+    use(context, "insert", path="src/calc.py", anchor="LIMIT = 10", text="\n\ndef first():\n    pass")
+    text = use(context, "outline", path="src/calc.py").text
+    assert "6-7 def first" in text
+    assert "  13-14 def add" in text
+    assert "Use read" in use(context, "outline", path="long.txt").text
+
+
+def test_search_finds_by_words(context: ToolContext) -> None:
+    text = use(context, "search", query="adding numbers gives the wrong sum in Calc.add").text
+    assert "src/calc.py:" in text.split("\n")[0]
+    use(context, "edit", path="src/calc.py", edits=[{"search": "a - b", "replace": "a + b"}])
+    assert "lines may have moved" in use(context, "search", query="Calc add").text
+    use(context, "delete", path="src/calc.py")
+    assert "src/calc.py" not in use(context, "search", query="Calc add").text
+
+
+def test_grep_reads_the_draft(context: ToolContext) -> None:
+    assert use(context, "grep", text="a - b").text == "src/calc.py\n10|        return a - b"
+    use(context, "edit", path="src/calc.py", edits=[{"search": "a - b", "replace": "a + b"}])
+    assert use(context, "grep", text="a - b").text == "No line holds it."
+    assert use(context, "grep", text=r"def \w+\(values", regex=True, glob="src/**").text.count("\n") == 3
+    assert "more matches" in use(context, "grep", text="line").text
+    assert "regex=false" in refused(context, "grep", text="(", regex=True)
+    assert "single lines" in refused(context, "grep", text="a\nb")
+
+
+def test_find_symbol_shows_the_code(context: ToolContext) -> None:
+    assert use(context, "find_symbol", name="Calc.add").text == (
+        "src/calc.py\n9|    def add(self, a, b):\n10|        return a - b"
+    )
+    use(context, "write", path="src/other.py", content="def add(x):\n    return x\n")
+    text = use(context, "find_symbol", name="add()").text
+    assert "src/other.py\n1|def add(x):" in text
+    assert "grep" in refused(context, "find_symbol", name="nothing_here")
+
+
+def test_references_list_uses(context: ToolContext) -> None:
+    text = use(context, "references", name="total").text
+    assert "src/report.py\n" in text
+    assert "5|return f'sum: {total(values)}'" in text
+    assert "No use" in use(context, "references", name="nothing_here").text
+
+
+# ── changing ──
+
+
+def test_edit_says_where_the_new_lines_are(context: ToolContext) -> None:
+    edits = [{"search": "a - b", "replace": "a + b"}, {"search": "LIMIT = 10", "replace": "LIMIT = 10\nLOWER = 0"}]
+    assert use(context, "edit", path="src/calc.py", edits=edits).text == "src/calc.py changed, now lines 4-11"
+    assert use(context, "edit", path="./src/calc.py", edits=[{"search": "LOWER = 0\n", "replace": ""}]).text == (
+        "src/calc.py changed, lines removed"
+    )
+    assert context.draft.read("src/calc.py").count(b"a + b") == 1
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        {"path": "README.md", "edits": [{"search": "numbers", "replace": "values"}]},
+        {"path": "README.md", "search": "numbers", "replace": "values"},
+        {"file_path": "README.md", "old_string": "numbers", "new_string": "values"},
+        {"path": "README.md", "edits": {"old": "numbers", "new": "values"}},
+        {"path": "README.md", "edits": '[{"search": "numbers", "replace": "values"}]'},
+    ],
+)
+def test_edit_takes_the_forms_that_models_send(context: ToolContext, arguments: dict[str, Any]) -> None:
+    use(context, "edit", **arguments)
+    assert context.draft.read("README.md") == b"# Calc\n\nAdds values.\n"
+
+
+def test_edit_refusals_leave_everything_as_it_was(context: ToolContext) -> None:
+    edits = [{"search": "a - b", "replace": "a + b"}, {"search": "result", "replace": "x"}]
+    assert "Edit 2 of 2: 4 matches, lines 18, 20, 20 and 21" in refused(
+        context, "edit", path="src/calc.py", edits=edits
+    )
+    assert "no longer parse" in refused(
+        context, "edit", path="src/calc.py", edits=[{"search": "a - b", "replace": "(a - b"}]
+    )
+    assert not context.draft.edits
+
+
+def test_write_makes_and_replaces(context: ToolContext) -> None:
+    assert (
+        use(context, "write", path="bin/tool", content="#!/bin/sh\n", executable=True).text == "bin/tool made, 1 lines"
+    )
+    assert context.draft.mode("bin/tool") == "100755"
+    use(context, "write", path="bin/tool", content="#!/bin/sh\nexit 1\n")
+    assert context.draft.mode("bin/tool") == "100755"
+    use(context, "write", path="notes.txt", content="né\nend\n")
+    assert context.draft.read("notes.txt") == b"n\xe9\r\nend\r\n"
+    assert "latin-1" in refused(context, "write", path="notes.txt", content="€\n")
+    assert "binary" in refused(context, "write", path="logo.png", content="x")
+
+
+def test_insert_delete_move_revert(context: ToolContext) -> None:
+    use(context, "insert", path="src/calc.py", anchor="def total(values):", text="@cache", where="before")
+    assert b"@cache\ndef total" in context.draft.read("src/calc.py")
+    assert use(context, "move", path="src/report.py", to="src/summary.py").text == "src/report.py is src/summary.py now"
+    assert "exists already" in refused(context, "move", path="README.md", to="notes.txt")
+    use(context, "delete", path="README.md")
+    assert "does not exist" in refused(context, "delete", path="README.md")
+    assert use(context, "revert", path="src/calc.py").text.endswith("before the run")
+    use(context, "revert", path="README.md")
+    assert "was not changed" in refused(context, "revert", path="README.md")
+    assert {change.path for change in context.draft.change_set().changes} == {"src/report.py", "src/summary.py"}
+
+
+def test_diff_is_short(context: ToolContext) -> None:
+    assert use(context, "diff").text == "Nothing is changed."
+    use(context, "edit", path="src/calc.py", edits=[{"search": "a - b", "replace": "a + b"}])
+    text = use(context, "diff").text
+    assert "-        return a - b\n+        return a + b" in text
+    assert "index " not in text
+
+
+def test_run_tests_gets_the_draft_and_the_selection(context: ToolContext) -> None:
+    use(context, "write", path="a.py", content="a = 1\n")
+    assert (
+        use(context, "run_tests", tests=["tests/test_calc.py"]).text
+        == "1 files changed, asked for ['tests/test_calc.py']"
+    )
+    assert use(context, "run_tests").text == "1 files changed, asked for []"
+
+
+# ── paths that leave the repository ──
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "link.py",
+        "link.py/x",
+        "../x.py",
+        "/etc/x",
+        ".git/config",
+        ".git/hooks/pre-commit",
+        "sub/../../x",
+        "Readme.md",
+        "SRC/a",
+    ],
+)
+def test_every_changing_tool_stays_inside(context: ToolContext, path: str) -> None:
+    refused(context, "write", path=path, content="x")
+    refused(context, "edit", path=path, edits=[{"search": "a", "replace": "b"}])
+    refused(context, "insert", path=path, anchor="a", text="b")
+    refused(context, "move", path="notes.txt", to=path)
+    refused(context, "read", path=path)
+    assert not context.draft.edits
+
+
+# ── tests stay as they are ──
+
+
+def plan(test_changes: str) -> Plan:
+    return Plan(intent="bug_fix", summary="s", steps=(), test_changes=test_changes)
+
+
+def test_existing_tests_are_refused(context: ToolContext) -> None:
+    for path in ("tests/test_calc.py", "tests/conftest.py", "/workspace/tests/test_calc.py"):
+        assert "new file" in refused(context, "write", path=path, content="pass\n")
+        assert "new file" in refused(context, "delete", path=path)
+        assert "new file" in refused(context, "move", path=path, to="x.py")
+        assert "new file" in refused(context, "edit", path=path, edits=[{"search": "2", "replace": "0"}])
+        assert "new file" in refused(context, "insert", path=path, anchor="def test_add():", text="    return")
+    assert "new file" in refused(context, "move", path="README.md", to="tests/test_calc.py")
+
+
+def test_new_tests_and_build_files_are_welcome(context: ToolContext) -> None:
+    use(context, "write", path="tests/test_new.py", content="def test_x():\n    assert True\n")
+    use(context, "edit", path="tests/test_new.py", edits=[{"search": "True", "replace": "1"}])
+    use(context, "delete", path="tests/test_new.py")
+    use(context, "edit", path="pyproject.toml", edits=[{"search": "'x'", "replace": "'y'"}])
+
+
+def test_a_plan_can_say_why_tests_change(context: ToolContext) -> None:
+    context.plan = plan("  ")
+    refused(context, "delete", path="tests/test_calc.py")
+    context.plan = plan("the issue asks for another result")
+    use(context, "edit", path="tests/test_calc.py", edits=[{"search": "== 2", "replace": "== 3"}])
+
+
+# ── the end ──
+
+
+def test_finish_carries_the_conclusion(context: ToolContext) -> None:
+    use(context, "write", path="a.py", content="a = 1\n")
+    conclusion = use(context, "finish", summary="done so", files={"a.py": "new"}).conclusion
+    assert conclusion is not None
+    assert (conclusion.claim, conclusion.summary) == (Claim.DONE, "done so")
+    assert conclusion.reasons == (FileReason(path="a.py", reason="new"),)
+
+
+def test_finish_asks_for_what_its_claim_needs(context: ToolContext) -> None:
+    assert "already_fixed" in refused(context, "finish", summary="nothing to do")
+    assert "question" in refused(context, "finish", claim="needs_input", summary="unclear")
+    for claim in ("already_fixed", "not_reproduced", "blocked"):
+        conclusion = use(context, "finish", claim=claim, summary="s").conclusion
+        assert conclusion is not None
+        assert conclusion.claim == claim
+    asked = use(context, "finish", claim="needs_input", summary="s", question="which?").conclusion
+    assert asked is not None
+    assert asked.question == "which?"
