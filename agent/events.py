@@ -16,6 +16,9 @@ from typing import Any, Protocol
 
 from agent.types import Stage
 
+_SHORTEST_SECRET = 8
+"""Characters. Anything shorter hides nothing, and would be struck out of ordinary words."""
+
 Listener = Callable[[dict[str, Any]], None]
 
 
@@ -30,14 +33,14 @@ class EventLog:
 
     Args:
         path: the file to append to; made if missing.
-        secrets: exact values that are replaced by ``[redacted]`` wherever they occur in a line.
+        secrets: exact values that are replaced by ``[redacted]`` wherever they occur in a line; short ones are not.
         listeners: called with each event, in order, from the thread that emitted it.
     """
 
     def __init__(self, path: Path, *, secrets: Iterable[str] = (), listeners: Iterable[Listener] = ()) -> None:
         self._file = path.open("a", encoding="utf-8")
         # The JSON spelling is what stands in the line; longest first, so that no secret hides another's tail.
-        self._secrets = sorted({json.dumps(s)[1:-1] for s in secrets if s}, key=len, reverse=True)
+        self._secrets = sorted({json.dumps(s)[1:-1] for s in secrets if len(s) >= _SHORTEST_SECRET}, key=len, reverse=True)
         self._listeners = tuple(listeners)
         self._lock = threading.Lock()
         self.stage: Stage | None = None

@@ -99,3 +99,7 @@ def main() -> None:
         sys.stderr.close()
         code = ENDED
     sys.exit(code if isinstance(code, int) else PROVEN)
+
+
+if __name__ == "__main__":
+    main()

@@ -37,7 +37,8 @@ def environment() -> dict[str, str]:
     return dict(os.environ)
 
 
-def _default_state_dir() -> Path:
+def default_state_dir() -> Path:
+    """Where state goes unless told otherwise (XDG Base Directory Specification)."""
     base = os.environ.get("XDG_STATE_HOME", "")
     return (Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "state") / "graftsmith"
 
@@ -64,7 +65,7 @@ class EngineSettings(BaseSettings):
     """Empty only for an endpoint of the operator's own that asks for none."""
     openai_model: str = Field(validation_alias="OPENAI_MODEL")
 
-    state_dir: Path = Field(default_factory=_default_state_dir, validation_alias="GRAFTSMITH_STATE_DIR")
+    state_dir: Path = Field(default_factory=default_state_dir, validation_alias="GRAFTSMITH_STATE_DIR")
     """Everything we keep: databases, runs, caches. Made with mode 0700."""
     max_dollars: float | None = Field(default=5.0, gt=0, validation_alias="GRAFTSMITH_MAX_DOLLARS")
     max_tokens: int | None = Field(default=1_000_000, gt=0, validation_alias="GRAFTSMITH_MAX_TOKENS")

@@ -99,7 +99,13 @@ def _mounts(settings: Mapping[str, str]) -> Iterator[Mount]:
     seen = set()
     for value in settings.values():
         for word in re.split(r"[\s,|]+", value):
-            path = unquote(urlsplit(word).path) if word.startswith("file:") else word
+            path = _index_root(unquote(urlsplit(word).path)) if word.startswith("file:") else word
             if path.startswith("/") and path != "/" and path not in seen and Path(path).exists():
                 seen.add(path)
                 yield Mount(Path(path), path)
+
+
+def _index_root(path: str) -> str:
+    """The folder of a ``file:`` index: its pages lie in ``simple/`` and link to packages beside that (PEP 503)."""
+    root, _, last = path.rstrip("/").rpartition("/")
+    return root if last == "simple" and root.count("/") > 1 else path

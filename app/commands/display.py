@@ -81,7 +81,7 @@ def result(
         console.print(f"Next: {escape(result.next_step)}")
     if result.summary:
         console.print(f"\n{escape(clean(result.summary.encode()))}")
-    _evidence(console, result.evidence)
+    evidence(console, result.evidence)
     for change in result.change_set.changes:
         what = "deleted" if change.content is None else "changed"
         console.print(f"  {what} {escape(change.path)}")
@@ -100,7 +100,8 @@ def result(
     console.print(f"[dim]Everything about this run: {escape(str(folder))}[/]")
 
 
-def _evidence(console: Console, evidence: Evidence) -> None:
+def evidence(console: Console, evidence: Evidence) -> None:
+    """Tests before and after, the proof, and what weakens it."""
     if evidence.baseline and evidence.final:
         console.print(f"\nTests before: {_counts(evidence.baseline)}\nTests after:  {_counts(evidence.final)}")
     if evidence.proof:
