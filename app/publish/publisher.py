@@ -268,14 +268,13 @@ async def _tree(repository: Repository, accepted: Accepted) -> str | None:
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def entry(change: FileChange) -> TreeChange:
-        if change.content is None:
-            return TreeChange(change.path, change.mode, None)
         async with gate:
-            return TreeChange(change.path, change.mode, await repository.create_blob(change.content))
+            sha = None if change.content is None else await repository.create_blob(change.content)
+        return TreeChange(change.path, change.mode, sha)
 
-    async with asyncio.TaskGroup() as group:
-        tasks = [group.create_task(entry(change)) for change in accepted.changes]
-    tree = await repository.create_tree(base, [task.result() for task in tasks])
+    # Not a task group: it would wrap the error that says who must act.
+    entries = await asyncio.gather(*map(entry, accepted.changes))
+    tree = await repository.create_tree(base, entries)
     return None if tree == base else tree
 
 

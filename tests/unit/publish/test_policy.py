@@ -122,7 +122,8 @@ def test_a_change_of_any_great_size_is_refused(limits: Limits) -> None:
 
 PROTECTED = """
 .github/workflows/ci.yml .github/workflows/new.yml .github/actions/do/action.yml
-CODEOWNERS .github/CODEOWNERS docs/codeowners .github/dependabot.yml .github/settings.yml SECURITY.md .github/security.md
+CODEOWNERS .github/CODEOWNERS docs/codeowners .github/dependabot.yml .github/settings.yml
+SECURITY.md .github/security.md
 AGENTS.md src/AGENTS.md CLAUDE.md .cursor/rules/x.mdc .cursorrules .claude/settings.json .mcp.json
 .github/copilot-instructions.md .graftsmith.toml .GraftSmith.toml .gitmodules
 .husky/pre-commit .vscode/tasks.json .devcontainer/devcontainer.json .new/x .pre-commit-config.yaml
