@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import random
+import ssl
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -43,6 +44,12 @@ class CallLimits:
     reply_bytes: int = 32 * 1024 * 1024
 
 
+@cache
+def _trust() -> ssl.SSLContext:
+    """The authorities we trust, read once: that takes longer than many a call."""
+    return httpx.create_ssl_context()
+
+
 class Link:
     """One endpoint and what we have learnt about it.
 
@@ -58,7 +65,7 @@ class Link:
         self._dialect = wire.Dialect()
         timeout = httpx.Timeout(limits.read_s, connect=limits.connect_s)
         # Redirects are not followed: the key would go wherever the answer points.
-        self._http = httpx.Client(timeout=timeout, follow_redirects=False)
+        self._http = httpx.Client(timeout=timeout, follow_redirects=False, verify=_trust())
         self._openai = openai.OpenAI(
             api_key=endpoint.api_key or "none",
             base_url=endpoint.base_url,

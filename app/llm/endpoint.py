@@ -5,10 +5,11 @@ The provider's address, key and models come from the server's settings alone; no
 
 from __future__ import annotations
 
+import asyncio
 import json
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -88,7 +89,7 @@ class Gateway:
             body = requests.parse(data, self._config.models)
             # Five bytes a token is fewer tokens than any text has: only what surely can't be paid is refused here.
             await self._admit(run_id, len(data) // 5)
-            return await self._begun(run_id, body)
+            return await _while_listening(request, self._begun(run_id, body))
         except Refused as refusal:
             return _refusal(refusal)
 
@@ -194,20 +195,21 @@ class _Streamed(StreamingResponse):
             await self._call.settle()
 
     async def _passed_on(self) -> AsyncIterator[bytes]:
-        events = wire.ServerSentEvents()
+        events, last = wire.ServerSentEvents(), b""
         try:
             async for line in self._answer.lines():
                 if line.strip() == _DONE:
-                    # Last, so that a run's next call is checked against the usage of this one.
-                    await self._call.settle()
-                    yield _DONE + b"\n\n"
-                    return
+                    last = _DONE + b"\n\n"
+                    break
                 _look(self._call.assembly, events, line)
                 yield line
         except Refused as refusal:
             # The status is long sent: the error goes into the stream, where clients look for it.
             error = refusal.error | {"code": refusal.status}
-            yield b"data: " + json.dumps({"error": error}).encode() + b"\n\n"
+            last = b"data: " + json.dumps({"error": error}).encode() + b"\n\n"
+        # Before the end is told, so that a run's next call is checked against the usage of this one.
+        await self._call.settle()
+        yield last
 
 
 def _look(assembly: wire.Assembly, events: wire.ServerSentEvents, line: bytes) -> None:
@@ -215,6 +217,25 @@ def _look(assembly: wire.Assembly, events: wire.ServerSentEvents, line: bytes) -
     payload = faults.decoded(data) if data else None
     if isinstance(payload, dict):
         assembly.feed(payload)
+
+
+async def _while_listening(request: Request, work: Coroutine[Any, Any, Response]) -> Response:
+    """The result of ``work``, which is given up when the run hangs up: nobody would read it, and it holds a place."""
+
+    async def gone() -> None:
+        while (await request.receive())["type"] != "http.disconnect":
+            pass
+
+    tasks = (asyncio.ensure_future(work), asyncio.ensure_future(gone()))
+    try:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        if tasks[0].done():
+            return tasks[0].result()
+        raise Refused("the run has hung up", status=499, code="hung_up")
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def _read(request: Request, most: int) -> bytes:

@@ -47,6 +47,10 @@ class RunMeters:
         meter = self._meters.pop(run_id, None)
         return meter.usage if meter else Usage()
 
+    def usage(self, run_id: str) -> Usage:
+        """What ``run_id``, while it is open, took so far."""
+        return self._meters[run_id].usage
+
     async def running(self, run_id: str) -> bool:
         return run_id in self._meters
 
