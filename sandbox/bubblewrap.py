@@ -16,9 +16,8 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandbox import cgroup, inside, landlock, launch, machine, ownership, process, seccomp
+from sandbox import cgroup, inside, landlock, launch, machine, memory, ownership, process, seccomp
 from sandbox.errors import SandboxBroken, SandboxUnavailable
-from sandbox.memory import memory_of, tree
 from sandbox.output import Output
 from sandbox.text import clean
 from sandbox.types import Cancelled, Command, End, Finished, Isolation, Limits, OnOutput
@@ -32,14 +31,17 @@ class Bubblewrap:
 
     As root, commands run as a numeric user of their own; else as the user that we are, in a user namespace.
 
+    Args:
+        groups: use control groups where they can be made; without them memory is watched from here.
+
     Raises:
         SandboxUnavailable: bubblewrap is missing or can't start here.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, groups: bool = True) -> None:
         self._program = _Program.find()
         _sweep()
-        self._place = cgroup.find()
+        self._place = cgroup.find() if groups else None
         self._user = LeasedUser() if os.geteuid() == 0 else None
         self._try_out()
         self.isolation = Isolation("bubblewrap", degraded=False, detail=self._describe())
@@ -63,7 +65,7 @@ class Bubblewrap:
                 child,
                 {child.stdout: output},
                 wall_s=command.limits.wall_s,
-                stop=_stop(child.pid, command.limits, cancelled, counted=group is not None),
+                stop=_stop(child.pid, command.limits, cancelled, group),
                 on_output=on_output,
                 gentle=False,
             )
@@ -159,13 +161,9 @@ def _sweep() -> None:
                 os.kill(int(found.parent.name), signal.SIGKILL)
 
 
-def _stop(pid: int, limits: Limits, cancelled: Cancelled | None, *, counted: bool) -> process.Stop:
-    """When to end a command early; the memory is watched here where no control group counts it."""
-    by_caller = process.stop_when(cancelled)
-    if counted or limits.memory_bytes is None:
-        return by_caller
-    bound = limits.memory_bytes
-    return lambda: by_caller() or (End.OUT_OF_MEMORY if memory_of(tree(pid)) > bound else None)
+def _stop(pid: int, limits: Limits, cancelled: Cancelled | None, group: cgroup.Group | None) -> process.Stop:
+    too_much = group.out_of_memory if group else memory.watch(limits, lambda: memory.tree(pid))
+    return process.stop_when(cancelled, too_much)
 
 
 def _end_namespace(status: launch.Status) -> None:

@@ -11,14 +11,13 @@ import os
 import signal
 import tempfile
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from sandbox import cgroup, inside, landlock, launch, machine, ownership, process, seccomp
+from sandbox import cgroup, inside, landlock, launch, machine, memory, ownership, process, seccomp
 from sandbox.errors import SandboxBroken, SandboxUnavailable
-from sandbox.memory import memory_of
 from sandbox.output import Output
 from sandbox.types import Cancelled, Command, End, Finished, Isolation, Limits, Mount, OnOutput
 from sandbox.users import LeasedUser, kill_all, processes_of, reap
@@ -36,17 +35,18 @@ class ContainerFallback:
 
     Args:
         reason: why there is nothing better.
+        groups: use control groups where they can be made; without them memory is watched from here.
 
     Raises:
         SandboxUnavailable: not root, or the kernel lacks Landlock.
     """
 
-    def __init__(self, reason: str) -> None:
+    def __init__(self, reason: str, *, groups: bool = True) -> None:
         self._landlock = landlock.version()
         _require(os.geteuid() == 0, "only root can run commands as another user")
         _require(self._landlock > 0, "this kernel has no Landlock")
         _require(seccomp.supported(), "no system call filter is known for this processor")
-        self._place = cgroup.find()
+        self._place = cgroup.find() if groups else None
         self._user = LeasedUser()
         self._one_at_a_time = threading.Lock()
         limits = str(self._place) if self._place else "resource limits and a watch on memory"
@@ -83,7 +83,7 @@ class ContainerFallback:
                 child,
                 {child.stdout: output},
                 wall_s=limits.wall_s,
-                stop=self._stop(limits, cancelled, counted=group is not None),
+                stop=process.stop_when(cancelled, group.out_of_memory if group else self._memory_watch(limits)),
                 on_output=on_output,
                 gentle=False,
             )
@@ -133,12 +133,8 @@ class ContainerFallback:
             rights = landlock.write_rights(self._landlock) if mount.writable else landlock.READ & known
             yield str(mount.source), rights
 
-    def _stop(self, limits: Limits, cancelled: Cancelled | None, *, counted: bool) -> process.Stop:
-        by_caller = process.stop_when(cancelled)
-        if counted or limits.memory_bytes is None:
-            return by_caller
-        bound, uid = limits.memory_bytes, self.user
-        return lambda: by_caller() or (End.OUT_OF_MEMORY if memory_of(processes_of(uid)) > bound else None)
+    def _memory_watch(self, limits: Limits) -> Callable[[], bool]:
+        return memory.watch(limits, lambda: processes_of(self.user))
 
     def _end_all(self) -> None:
         """One signal to all of the user's processes at once: a fork bomb can't run ahead of it."""

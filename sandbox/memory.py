@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from sandbox.types import Limits
+
 _PAGE = os.sysconf("SC_PAGE_SIZE")
+
+
+def watch(limits: Limits, pids: Callable[[], Iterable[int]]) -> Callable[[], bool]:
+    """Asks whether the processes use more than the limit, as often as it is called."""
+    bound = limits.memory_bytes
+    return lambda: bound is not None and memory_of(pids()) > bound
 
 
 def memory_of(pids: Iterable[int]) -> int:

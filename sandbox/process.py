@@ -75,9 +75,15 @@ def run(
         return finished(ending, *outputs.values(), log=log)
 
 
-def stop_when(cancelled: Cancelled | None) -> Stop:
-    """A stop condition from a cancellation flag."""
-    return lambda: End.CANCELLED if cancelled is not None and cancelled() else None
+def stop_when(cancelled: Cancelled | None, out_of_memory: Callable[[], bool] = lambda: False) -> Stop:
+    """A stop condition from what is asked again and again."""
+
+    def stop() -> End | None:
+        if cancelled is not None and cancelled():
+            return End.CANCELLED
+        return End.OUT_OF_MEMORY if out_of_memory() else None
+
+    return stop
 
 
 @dataclass(frozen=True)

@@ -25,6 +25,7 @@ _PREFIX_SIGNS = ("pyvenv.cfg", "conda-meta", "lib", "lib64", "libexec", "include
 _PRIVATE = frozenset(
     (".ssh", ".aws", ".azure", ".config", ".docker", ".gnupg", ".kube", ".mozilla", ".password-store", ".netrc", ".git")
 )
+_MACHINE = tuple(Path("/", name) for name in ("boot", "dev", "etc", "proc", "run", "sys"))
 _ENVIRONMENTS = (".venv", "venv", "env")
 # Looked for in folders of single tools besides the command's own words: what scripts and task files call.
 _USUAL = (
@@ -57,7 +58,8 @@ def mounts_for(command: str, path: str, checkout: Path | None) -> tuple[tuple[Mo
         search.environment(environment)
         search.lead_to(environment / "bin")
     for word in search.words:
-        if "/" in word and (file := Path(os.path.normpath((checkout or Path("/")) / word))).is_file():
+        file = Path(os.path.normpath((checkout or Path("/")) / word))
+        if "/" in word and _is_program(file):
             search.tool(file)
     for entry in entries:
         search.folder(entry)
@@ -141,7 +143,7 @@ class _Search:
     def _single_tools(self, folder: Path) -> None:
         """A folder such as ``~/.local/bin``, where everything that a person ever installed lies side by side."""
         for name in dict.fromkeys((*self.words, *_USUAL)):
-            if "/" not in name and os.access(folder / name, os.X_OK) and (folder / name).is_file():
+            if "/" not in name and _is_program(folder / name):
                 self.tool(folder / name)
         for packages in sorted(folder.parent.glob("lib/python*/site-packages")):  # pip install --user
             self._show(packages, f"{HOME}/.local/{packages.relative_to(folder.parent)}")
@@ -176,10 +178,19 @@ class _Search:
 
 
 def _words(command: str) -> tuple[str, ...]:
+    lexer = shlex.shlex(command, posix=True, punctuation_chars=True)
+    lexer.whitespace_split = True
     try:
-        return tuple(shlex.split(command))
+        return tuple(lexer)
     except ValueError:
         return tuple(command.split())
+
+
+def _is_program(file: Path) -> bool:
+    try:
+        return file.is_file() and os.access(file, os.X_OK)
+    except (OSError, ValueError):  # a word may be anything, also too long for a path
+        return False
 
 
 def _is_environment(root: Path) -> bool:
@@ -272,8 +283,8 @@ def _installed(versions: Path, name: str) -> str | None:
 
 
 def _may_show(path: Path) -> bool:
-    """False for a home, for what contains one, and for what holds settings or credentials."""
-    if _PRIVATE & set(path.parts):
+    """False for a home, for what contains one, and for what holds settings, credentials or the machine's state."""
+    if _PRIVATE & set(path.parts) or _within(path, _MACHINE):
         return False
     return not any(home.is_relative_to(path) for home in _homes())
 

@@ -23,7 +23,7 @@ from sandbox.users import processes_of
 
 Kind = Bubblewrap | ContainerFallback
 Opened = dict[str, Kind | SandboxUnavailable]
-KINDS: dict[str, Callable[[], Kind]] = {
+KINDS: dict[str, Callable[..., Kind]] = {
     "bubblewrap": Bubblewrap,
     "container-fallback": partial(ContainerFallback, "a test wants it"),
 }
@@ -35,7 +35,7 @@ def opened() -> Opened:
     return {name: _open(make) for name, make in KINDS.items()}
 
 
-def _open(make: Callable[[], Kind]) -> Kind | SandboxUnavailable:
+def _open(make: Callable[..., Kind]) -> Kind | SandboxUnavailable:
     try:
         return make()
     except SandboxUnavailable as error:
@@ -45,15 +45,15 @@ def _open(make: Callable[[], Kind]) -> Kind | SandboxUnavailable:
 @pytest.fixture(params=list(KINDS))
 def sandbox(request: pytest.FixtureRequest, opened: Opened) -> Sandbox:
     """Every kind in turn."""
-    return _usable(opened[request.param])
+    return usable(opened[request.param])
 
 
 @pytest.fixture
 def bubblewrap(opened: Opened) -> Sandbox:
-    return _usable(opened["bubblewrap"])
+    return usable(opened["bubblewrap"])
 
 
-def _usable(found: Kind | SandboxUnavailable) -> Kind:
+def usable(found: Kind | SandboxUnavailable) -> Kind:
     if isinstance(found, SandboxUnavailable):
         pytest.skip(str(found))
     return found

@@ -16,7 +16,7 @@ from sandbox.bubblewrap import Bubblewrap
 from sandbox.errors import SandboxBroken
 from sandbox.types import Command, End, Limits, Mount, Sandbox
 from sandbox.users import processes_of
-from tests.unit.sandbox.conftest import Kind, Shell
+from tests.unit.sandbox.conftest import KINDS, Kind, Opened, Shell, usable
 
 MIB = 1024 * 1024
 ROOT = Path(__file__).parents[3]
@@ -232,13 +232,16 @@ else:
     assert finished.end is End.OUT_OF_MEMORY
 
 
-def test_memory_is_watched_where_the_kernel_does_not_count_it(sandbox: Kind, script: Shell) -> None:
-    place, sandbox._place = sandbox._place, None
-    try:
-        source = "import time; kept = [bytearray(10_000_000) for _ in range(40)]; time.sleep(60)"
-        finished = script(source, limits=Limits(wall_s=30, memory_bytes=100 * MIB))
-    finally:
-        sandbox._place = place
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_memory_is_watched_where_the_kernel_does_not_count_it(
+    kind: str, opened: Opened, python: tuple[str, tuple[Mount, ...]]
+) -> None:
+    usable(opened[kind])
+    source = "import time; kept = [bytearray(10_000_000) for _ in range(40)]; time.sleep(60)"
+    limits = Limits(wall_s=30, memory_bytes=100 * MIB)
+    sandbox = KINDS[kind](groups=False)
+
+    finished = sandbox.run(Command((python[0], "-c", source), cwd="/", mounts=python[1], limits=limits))
 
     assert finished.end is End.OUT_OF_MEMORY
 

@@ -1,0 +1,102 @@
+"""What is chosen on machines that can do less. The tools of the system take away what this one could do."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from sandbox import SandboxUnavailable, doctor, process
+from sandbox.choose import Refusing
+from sandbox.container import ContainerFallback
+from sandbox.types import Command
+
+ROOT = Path(__file__).parents[3]
+AS_NOBODY = ("setpriv", "--reuid=61500", "--regid=61500", "--clear-groups", "--")
+ASK = """
+from sandbox import open_sandbox, SandboxUnavailable
+from sandbox.types import Command, Limits
+try:
+    sandbox = open_sandbox()
+except SandboxUnavailable as error:
+    print("unavailable:", error)
+else:
+    line = "id -u; cat /proc/*/environ 2>/dev/null | grep -c sentinel; setsid sleep 71.25 & echo end"
+    print(sandbox.isolation, sandbox.run(Command(("sh", "-c", line), cwd="/")).output.decode().split())
+    hungry = "head -c 400000000 /dev/zero | tail -c 300000000 | sleep 60"
+    print(sandbox.run(Command(("sh", "-c", hungry), cwd="/", limits=Limits(memory_bytes=100_000_000))).end)
+"""
+
+pytestmark = [
+    pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up what root has"),
+    pytest.mark.skipif(not shutil.which("setpriv"), reason="util-linux is not installed"),
+]
+
+
+def _ask(*around: str) -> str:
+    """Open a sandbox and use it, in a process that is restricted by the words around it."""
+    env = {**process.CLEAN_ENV, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "SECRET": "sentinel"}
+    return process.run([*around, _reachable_python(), "-c", ASK], env=env).output.decode()
+
+
+def _reachable_python() -> str:
+    """An interpreter that every user can start, new enough for us."""
+    for python in (sys.executable, shutil.which("python3", path=process.DEFAULT_PATH)):
+        # The shell in between starts it with nobody's rights: setpriv itself still has some of root's.
+        as_nobody = (*AS_NOBODY, "sh", "-c", 'exec "$@"', "sh")
+        check = "import json, sys; sys.exit(sys.version_info < (3, 11))"
+        if python and process.run([*as_nobody, python, "-c", check]).ok:
+            return python
+    pytest.skip("no interpreter that another user could start")
+
+
+def test_an_ordinary_user_gets_namespaces() -> None:
+    answer = _ask(*AS_NOBODY)
+
+    if answer.startswith("unavailable"):
+        pytest.skip(answer)
+    assert "name='bubblewrap', degraded=False" in answer
+    assert "['1000', '0', 'end']" in answer
+    assert answer.rstrip().endswith("out_of_memory")
+
+
+def test_root_without_the_right_to_mount_gets_the_weaker_kind_and_is_told_why() -> None:
+    answer = _ask("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", "--")
+
+    assert "name='container-fallback', degraded=True" in answer
+    assert "bubblewrap can't start here" in answer
+    assert "'0', 'end']" in answer
+    assert answer.rstrip().endswith("out_of_memory")
+
+
+def test_an_ordinary_user_without_bubblewrap_runs_nothing() -> None:
+    hide = 'mount --bind /dev/null $(readlink -f $(command -v bwrap)) && exec "$@"'
+
+    answer = _ask("unshare", "--mount", "sh", "-c", hide, "sh", *AS_NOBODY)
+
+    assert answer.startswith("unavailable: bubblewrap is not installed")
+    assert "Install the package bubblewrap" in answer
+
+
+def test_where_nothing_isolates_every_command_is_refused() -> None:
+    sandbox = Refusing(SandboxUnavailable("nothing isolates here", todo="Install the package bubblewrap"))
+
+    with pytest.raises(SandboxUnavailable, match="Install the package"):
+        sandbox.run(Command(("true",), cwd="/"))
+
+
+def test_the_weaker_kind_says_that_it_is() -> None:
+    isolation = ContainerFallback("that is why").isolation
+
+    assert isolation.degraded
+    assert isolation.detail.endswith("that is why")
+
+
+def test_the_doctor_finds_something_on_everything() -> None:
+    checks = doctor.examine()
+
+    assert [check.name for check in checks] == ["isolation", "bubblewrap", "memory limit", "Landlock", "git"]
+    assert all(check.detail and (check.ok or check.todo) for check in checks)
