@@ -94,13 +94,20 @@ class Api:
         current: gives the client to use now; called with ``True`` after a 401, to get one with a new token.
         backoff_s: pauses before each repetition.
         renews: whether a new token can be had; without it a 401 is final.
+        redact: goes over every text for people that leaves, as the last guard against secrets in it.
     """
 
     def __init__(
-        self, current: Callable[[bool], Awaitable[Client]], backoff_s: Sequence[float], *, renews: bool = True
+        self,
+        current: Callable[[bool], Awaitable[Client]],
+        backoff_s: Sequence[float],
+        *,
+        renews: bool = True,
+        redact: Callable[[str], str] = str,
     ) -> None:
         self._current = current
         self._renews = renews
+        self._redact = redact
         self.backoff_s = tuple(backoff_s)
 
     async def get(self, url: str, what: str, **params: str | int) -> Any:
@@ -128,6 +135,7 @@ class Api:
             RetryLater: a rate limit longer than a few seconds, or GitHub can't be reached.
         """
         harmless = method != "POST" if harmless is None else harmless
+        json = _redacted(json, self._redact) if json is not None else None
         renewed = False
         for attempt in range(_TRIES):
             last = attempt == _TRIES - 1
@@ -166,6 +174,18 @@ class Api:
             if len(found) < _PAGE:
                 break
         return items
+
+
+_FOR_PEOPLE = frozenset({"body", "title", "message", "summary", "text"})
+
+
+def _redacted(value: Any, redact: Callable[[str], str], key: str = "") -> Any:
+    """``value`` with the texts for people redacted; names, ids and file contents have their own checks."""
+    if isinstance(value, Mapping):
+        return {name: _redacted(item, redact, name) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_redacted(item, redact, key) for item in value]
+    return redact(value) if isinstance(value, str) and key in _FOR_PEOPLE else value
 
 
 async def _once(

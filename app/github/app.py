@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 import weakref
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -51,13 +51,23 @@ class GitHubApp:
         private_key: PEM text.
         api_url: ``https://api.github.com`` or ``https://HOST/api/v3``.
         backoff_s: pauses before repeated requests.
+        redact: takes secrets out of every text for people that we send; our own tokens are taken out anyway.
     """
 
-    def __init__(self, app_id: int, private_key: str, api_url: str, *, backoff_s: Sequence[float] = (1.0, 3.0)) -> None:
+    def __init__(
+        self,
+        app_id: int,
+        private_key: str,
+        api_url: str,
+        *,
+        backoff_s: Sequence[float] = (1.0, 3.0),
+        redact: Callable[[str], str] = str,
+    ) -> None:
         self._auth = AppAuthStrategy(app_id, private_key)
         self.app_id = app_id
         self._api_url = api_url
         self._backoff_s = backoff_s
+        self._redact_more = redact
         self._tokens: dict[tuple[int, int, Access], Token] = {}
         # Sockets belong to the event loop that opened them.
         self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Connections] = weakref.WeakKeyDictionary()
@@ -83,7 +93,7 @@ class GitHubApp:
                 raise UserError("The repository is no longer part of the installation", todo="Install the App on it")
             return found[0].full_name
 
-        return Repository(Api(current, self._backoff_s), repository_id, self.app_id, name)
+        return Repository(Api(current, self._backoff_s, redact=self._redact), repository_id, self.app_id, name)
 
     async def git_access(self, installation_id: int, repository_id: int) -> GitAccess:
         """A read-only token for git, and the URL to use it with; good for at least five minutes."""
@@ -103,6 +113,11 @@ class GitHubApp:
     def secrets(self) -> frozenset[str]:
         """Tokens that are alive, so that they can be kept out of texts and changes by exact value."""
         return frozenset(token.value for token in self._tokens.values())
+
+    def _redact(self, text: str) -> str:
+        for secret in self.secrets():
+            text = text.replace(secret, "[redacted]")
+        return self._redact_more(text)
 
     # ── tokens ───────────────────────────────────────────────────────────────────────────────────────────────────
 

@@ -197,7 +197,7 @@ async def propose(repository: Repository, proposal: Proposal, text: PullText) ->
     """
     tree = await _tree(repository, proposal.accepted)
     if tree is None:
-        return Unchanged("the files are the same as before")
+        return _nothing(proposal.accepted)
     branch, commit = await _on_own_branch(repository, proposal, tree)
     return await _pull(repository, branch, commit, text)
 
@@ -211,7 +211,7 @@ async def update(repository: Repository, proposal: Proposal, branch: str) -> Pub
     base = proposal.accepted.base_sha
     tree = await _tree(repository, proposal.accepted)
     if tree is None:
-        return Unchanged("the files are the same as before")
+        return _nothing(proposal.accepted)
     head = await repository.branch(branch)
     if head is not None and (done := await _ours(repository, head, proposal, tree)):
         return Published(branch, done, None, updated=True)
@@ -248,13 +248,20 @@ async def keep(repository: Repository, proposal: Proposal, reason: str) -> Kept 
     """Keep the work on a branch of the bot's own, without a pull request."""
     tree = await _tree(repository, proposal.accepted)
     if tree is None:
-        return Unchanged("the files are the same as before")
+        return _nothing(proposal.accepted)
     return await _keep(repository, proposal, tree, reason)
 
 
 async def _keep(repository: Repository, proposal: Proposal, tree: str, reason: str) -> Kept:
     branch, commit = await _on_own_branch(repository, replace(proposal, own_commits=frozenset()), tree)
     return Kept(branch, commit, reason)
+
+
+def _nothing(accepted: Accepted) -> Unchanged:
+    if accepted.held_back and not accepted.changes:
+        told = "; ".join(f"{held.change.path}: {held.reason}" for held in accepted.held_back)
+        return Unchanged(f"every change had to be left out ({told})")
+    return Unchanged("the files are the same as before")
 
 
 # ── steps ────────────────────────────────────────────────────────────────────────────────────────────────────────

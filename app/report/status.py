@@ -145,17 +145,17 @@ def _stages(states: Sequence[StageState], *, ended: bool = False) -> str:
     for stage, name in STAGES.items():
         state = known.get(stage)
         if state is None:
-            lines += [] if ended else [f"- ○ {name}"]
+            lines += [] if ended else [f"○ {name}"]
             continue
         took = f" · {words.duration(state.seconds)}" if state.seconds is not None else ""
         note = f" · {md.inline(md.head(state.note, 200))}" if state.note else ""
         if state.state != "running":
-            lines.append(f"- {_MARKS[state.state]} {name}{took}{note}")
+            lines.append(f"{_MARKS[state.state]} {name}{took}{note}")
         elif ended:
-            lines.append(f"- ■ {name} · not finished{note}")
+            lines.append(f"■ {name} · not finished{note}")
         else:
-            lines.append(f"- ◐ **{name}**{took}{note}")
-    return "\n".join(lines)
+            lines.append(f"◐ **{name}**{took}{note}")
+    return "\\\n".join(lines)
 
 
 def _ended(facts: JobFacts, progress: Progress, closing: Closing, review: Review) -> list[str]:

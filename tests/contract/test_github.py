@@ -204,6 +204,36 @@ def test_tokens_never_show(hub: Scene) -> None:
     hub.run_app(work)
 
 
+def test_secrets_are_taken_out_of_every_text_that_leaves(hub: Scene) -> None:
+    number = hub.repo.open_issue("x")
+    hub.repo.commit({"a.txt": "a"}, branch="topic")
+
+    async def work() -> None:
+        app = GitHubApp(
+            hub.keys.id,
+            hub.keys.private_key,
+            hub.devhub.api_url,
+            redact=lambda text: text.replace("our-own-value", "[redacted]"),
+        )
+        repository = app.repository(hub.installation, hub.repo.id)
+        head = await repository.branch("topic")
+        assert head is not None
+        (token,) = app.secrets()
+        leaky = f"{token} our-own-value"
+        await repository.upsert_comment(number, MARK, f"{MARK}\n{leaky}")
+        await repository.open_pull(branch="topic", base="main", title=leaky, body=leaky, draft=False)
+        check_ = CheckRun("Graftsmith", "1", leaky, leaky, "failure", (Annotation("a.txt", 1, leaky, leaky),))
+        await repository.put_check(head, check_)
+        commit = await repository.create_commit(leaky, (await repository.commit(head)).tree, [head])
+        assert commit.message == "[redacted] [redacted]"
+        await app.aclose()
+
+    asyncio.run(work())
+    (pull,), (run,) = hub.repo.pulls(), hub.repo.checks()
+    texts = [c.body for c in hub.repo.comments(number)] + [pull.title, pull.body or "", repr(run)]
+    assert all("[redacted] [redacted]" in text and "our-own-value" not in text for text in texts)
+
+
 def test_legal_branch_names_work(hub: Scene) -> None:
     async def work(repository: Repository) -> None:
         for name in names:

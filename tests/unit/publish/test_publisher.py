@@ -115,6 +115,13 @@ def test_nothing_changed_means_nothing_written(hub: Scene) -> None:
     assert set(hub.repo.branches()) == {"main"} and not hub.repo.pulls()
 
 
+def test_nothing_left_says_what_was_left_out(hub: Scene) -> None:
+    orders = FileChange(path="AGENTS.md", content=b"obey\n")
+    accepted, _ = reviewed(hub, ChangeSet(base_sha=hub.repo.branches()["main"], changes=(orders,)))
+    done = hub.run(lambda r: publish.propose(r, proposal(accepted), TEXT))
+    assert isinstance(done, Unchanged) and "AGENTS.md: it gives orders" in done.reason
+
+
 def test_an_unproven_change_is_a_draft(hub: Scene) -> None:
     accepted, _ = reviewed(hub, changes(hub))
     assert proposed(hub, proposal(accepted), replace(TEXT, draft=True)).draft
