@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.types import Evidence, IntegrityFinding, Plan, Proof, RunResult, SuiteStatus, TestRun
+from agent.types import Evidence, IntegrityFinding, Plan, RunResult, SuiteStatus, TestRun
 from app.report import markdown as md
 from app.report import words
 from app.report.facts import NO_FINDINGS, PRODUCT, JobFacts, Review
 
 _PROOFS, _LISTED, _FILES, _FINDINGS = 30, 20, 60, 20
 _PATCHES = 16_000
+_SHORT = 100
 _LOG_LIMIT, _LOG_LEAST = 30_000, 4_000
 _MARKS = {
     "passed": "✔",
@@ -103,10 +104,18 @@ def _proof(evidence: Evidence) -> str:
     if not evidence.proof:
         return ""
     shown, more = md.first(evidence.proof, _PROOFS)
+    known = evidence.baseline.messages if evidence.baseline else {}
     table = md.rows(
         ("Test", "Before", "After"),
         "lll",
-        [(md.cell(p.test), _outcome(p.on_base), _outcome(p.on_head)) for p in shown],
+        [
+            (
+                md.cell(p.test),
+                _seen(p.on_base, p.base_message or known.get(p.test, "")),
+                _seen(p.on_head, p.head_message),
+            )
+            for p in shown
+        ],
     )
     parts = [
         "### Proof",
@@ -114,20 +123,27 @@ def _proof(evidence: Evidence) -> str:
         "the whole change.",
         table,
         f"*… and {more} more.*" if more else "",
-        _failures_on_base(shown, evidence),
+        _told("How it failed before", [(p.test, p.base_message or known.get(p.test, "")) for p in shown]),
+        _told("What it said after", [(p.test, p.head_message) for p in shown]),
     ]
     return "\n\n".join(part for part in parts if part)
 
 
-def _outcome(outcome: str) -> str:
-    return f"{_MARKS.get(outcome, '○')} {str(outcome).replace('_', ' ')}"
+def _seen(outcome: str, message: str) -> str:
+    """An outcome for a table cell, with its message where that is one short line."""
+    seen = f"{_MARKS.get(outcome, '○')} {str(outcome).replace('_', ' ')}"
+    return f"{seen}: {md.cell(message)}" if message.strip() and _is_short(message) else seen
 
 
-def _failures_on_base(proofs: Sequence[Proof], evidence: Evidence) -> str:
-    known = evidence.baseline.messages if evidence.baseline else {}
-    texts = [(p.test, p.base_message or known.get(p.test, "")) for p in proofs if p.holds]
-    blocks = [f"{md.code(test)}\n\n{md.fence(md.head(text, 1_500))}" for test, text in texts if text.strip()][:5]
-    return md.details("How it failed before", "\n\n".join(blocks)) if blocks else ""
+def _is_short(message: str) -> bool:
+    return "\n" not in message.strip() and len(message) <= _SHORT
+
+
+def _told(title: str, messages: Sequence[tuple[str, str]]) -> str:
+    """The messages that are too long for the table, folded."""
+    long = [(test, text) for test, text in messages if text.strip() and not _is_short(text)]
+    blocks = [f"{md.code(test)}\n\n{md.fence(md.head(text, 1_500))}" for test, text in long[:5]]
+    return md.details(title, "\n\n".join(blocks)) if blocks else ""
 
 
 def _tests(evidence: Evidence) -> str:
@@ -136,9 +152,10 @@ def _tests(evidence: Evidence) -> str:
         return ""
     parts = ["### Tests", _counted(before, after), _status_note("Before", before), _status_note("After", after)]
     if comparison := evidence.comparison:
+        told = {proof.test for proof in evidence.proof[:_PROOFS]}
         parts += [
-            _listed("Fixed", comparison.fixed),
-            _listed("New and passing", comparison.added),
+            _listed("Fixed", [test for test in comparison.fixed if test not in told]),
+            _listed("New and passing", [test for test in comparison.added if test not in told]),
             _listed("New and failing", comparison.added_failing, "✘ "),
             _listed("Passed before, fail now", comparison.regressed, "✘ "),
             _listed("Ran before, do not run now", comparison.lost, "✘ "),
@@ -248,7 +265,7 @@ def _plan(plan: Plan | None) -> str:
         return ""
     steps = [
         f"{number}. {md.inline(step.objective)}"
-        + (f" ({', '.join(md.code(path) for path in step.files[:6])})" if step.files else "")
+        + (f" ({', '.join(map(md.code, files[:6]))})" if (files := (*step.files, *step.new_files)) else "")
         + (f"  \n   Done when {md.inline(step.done_when)}" if step.done_when else "")
         for number, step in enumerate(plan.steps[:25], 1)
     ]
@@ -272,7 +289,9 @@ def _bullets(title: str, lines: Sequence[str]) -> str:
 def _reproduce(evidence: Evidence) -> str:
     if not evidence.reproduce:
         return ""
-    return f"### See it yourself\n\n{md.fence(md.head(chr(10).join(evidence.reproduce), 4_000), 'sh')}"
+    return (
+        f"### See it yourself\n\nOn this branch:\n\n{md.fence(md.head(chr(10).join(evidence.reproduce), 4_000), 'sh')}"
+    )
 
 
 def _log(run: TestRun | None, facts: JobFacts, room: int) -> str:
