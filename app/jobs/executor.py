@@ -215,8 +215,10 @@ class Executor:
                 self._last_good = time.monotonic()
             except Exception:
                 _log.exception("jobs are not moved")
+            # Not wait_for, which loses a cancellation that comes together with the wake-up (Python 3.11).
             with suppress(TimeoutError):
-                await asyncio.wait_for(wake.wait(), seconds)
+                async with asyncio.timeout(seconds):
+                    await wake.wait()
             wake.clear()
 
     async def _hand_over(self) -> None:

@@ -184,6 +184,14 @@ class JobStore:
             rows = db.execute(sa.select(_jobs.c.state, sa.func.count()).group_by(_jobs.c.state)).all()
         return {state: dict(map(tuple, rows)).get(state.value, 0) for state in JobState}
 
+    def commits(self, repository_id: int, number: int) -> frozenset[str]:
+        """Commits that jobs of one issue or pull request have published: ours to build on."""
+        of_issue = _jobs.c.lane == f"{repository_id}/{number}"
+        with self._read() as db:
+            rows = db.execute(sa.select(_jobs.c.artefacts).where(of_issue)).scalars().all()
+        found = (Artefacts.model_validate(json.loads(row)).commit_sha for row in rows)
+        return frozenset(sha for sha in found if sha)
+
     def delivery(self, delivery_id: str) -> Delivery | None:
         with self._read() as db:
             row = db.execute(sa.select(_deliveries).where(_deliveries.c.id == delivery_id)).one_or_none()

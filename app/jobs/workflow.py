@@ -117,7 +117,8 @@ class Work:
         """Wait until ``until`` (seconds since the epoch) or until the work is halted."""
         wake = asyncio.Event() if self._closing else self._halt
         with suppress(TimeoutError):
-            await asyncio.wait_for(wake.wait(), max(0.0, until - time.time()))
+            async with asyncio.timeout(max(0.0, until - time.time())):
+                await wake.wait()
 
 
 async def _in_store(function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
