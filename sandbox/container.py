@@ -23,6 +23,7 @@ from sandbox.types import Cancelled, Command, End, Finished, Isolation, Limits, 
 from sandbox.users import LeasedUser, kill_all, processes_of, reap
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_HOMES = Path("/tmp")  # noqa: S108 - made with a name that can't be guessed, for one user
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - semaphores live there; what is left behind is removed
 _LOST = "no own process list, paths or loopback network"
 
@@ -49,6 +50,7 @@ class ContainerFallback:
         self._place = cgroup.find() if groups else None
         self._user = LeasedUser()
         self._one_at_a_time = threading.Lock()
+        self._sweep()
         limits = str(self._place) if self._place else "resource limits and a watch on memory"
         self.isolation = Isolation(
             "container-fallback",
@@ -149,15 +151,18 @@ class ContainerFallback:
     @contextmanager
     def _home(self) -> Iterator[Path]:
         """A home for one command, with a temporary folder; gone afterwards, like what it left in shared memory."""
-        home = Path(tempfile.mkdtemp(prefix="graftsmith-home-"))
+        home = Path(tempfile.mkdtemp(prefix="graftsmith-home-", dir=_HOMES))
         try:
             (home / "tmp").mkdir()
             self.own(home)
             yield home
         finally:
-            self.reclaim(home)
-            ownership.remove(home)
-            for left in _SHARED_MEMORY.iterdir():
+            self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove what the user left where others can write too, by this command or by one whose owner was killed."""
+        for left in (*_HOMES.glob("graftsmith-home-*"), *_SHARED_MEMORY.glob("*")):
+            with suppress(FileNotFoundError):  # others remove theirs at the same time
                 if left.lstat().st_uid == self.user:
                     self.reclaim(left)
                     ownership.remove(left)
@@ -196,6 +201,8 @@ def _show(source: Path, target: Path, stack: ExitStack) -> None:
         raise SandboxBroken(f"{source} can't be shown at {target}", why="it does not exist")
     if os.path.realpath(target) == os.path.realpath(source):
         return
+    if target.is_symlink() and not target.exists():  # left by a process that was killed
+        target.unlink()
     if os.path.lexists(target):
         raise SandboxBroken(
             f"{source} can't be shown at {target}",

@@ -27,6 +27,7 @@ KINDS: dict[str, Callable[..., Kind]] = {
     "bubblewrap": Bubblewrap,
     "container-fallback": partial(ContainerFallback, "a test wants it"),
 }
+PLACE = Path(f"/graftsmith-test-{os.getpid()}")
 Shell = Callable[..., Finished]
 
 
@@ -103,7 +104,7 @@ def checkout(sandbox: Sandbox) -> Iterator[Mount]:
     folder = Path("/var/tmp", f"graftsmith-test-{os.getpid()}")
     folder.mkdir(mode=0o755)
     sandbox.own(folder)
-    yield Mount(folder, "/graftsmith-test/checkout", writable=True)
+    yield Mount(folder, f"{PLACE}/checkout", writable=True)
     sandbox.reclaim(folder)
     shutil.rmtree(folder)
 
@@ -137,9 +138,9 @@ def _traces(users: tuple[int, ...], groups: tuple[Path, ...]) -> dict[str, objec
     folders = (*Path("/tmp").glob("graftsmith-home-*"), *Path("/dev/shm").iterdir())
     return {
         "processes": [pid for user in users for pid in processes_of(user)],
-        "mounts": sorted(line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()),
+        "mounts": [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if " staging " in line],
         "groups": [str(left) for folder in groups for left in folder.glob(f"graftsmith-{os.getpid()}-*")],
         "folders": sorted(str(folder) for folder in folders if folder.stat().st_uid in users),
-        "links": Path("/graftsmith-test").exists(),
+        "links": PLACE.exists(),
         "files": len(list(Path("/proc/self/fd").iterdir())),
     }

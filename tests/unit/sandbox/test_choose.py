@@ -9,13 +9,18 @@ from pathlib import Path
 
 import pytest
 
-from sandbox import SandboxUnavailable, doctor, process
+from sandbox import SandboxBroken, SandboxUnavailable, doctor, process
 from sandbox.choose import Refusing
 from sandbox.container import ContainerFallback
-from sandbox.types import Command
+from sandbox.types import Command, Mount
 
 ROOT = Path(__file__).parents[3]
 AS_NOBODY = ("setpriv", "--reuid=61500", "--regid=61500", "--clear-groups", "--")
+# What root keeps in a container that is started without further words.
+PLAIN_CONTAINER = (
+    *("audit_write", "chown", "dac_override", "fowner", "fsetid", "kill", "mknod", "net_bind_service", "net_raw"),
+    *("setfcap", "setgid", "setpcap", "setuid", "sys_chroot"),
+)
 ASK = """
 from sandbox import open_sandbox, SandboxUnavailable
 from sandbox.types import Command, Limits
@@ -64,7 +69,9 @@ def test_an_ordinary_user_gets_namespaces() -> None:
 
 
 def test_root_without_the_right_to_mount_gets_the_weaker_kind_and_is_told_why() -> None:
-    answer = _ask("setpriv", "--bounding-set=-sys_admin", "--inh-caps=-sys_admin", "--")
+    kept = ",".join(f"+{capability}" for capability in PLAIN_CONTAINER)
+
+    answer = _ask("setpriv", f"--bounding-set=-all,{kept}", "--inh-caps=-all", "--")
 
     assert "name='container-fallback', degraded=True" in answer
     assert "bubblewrap can't start here" in answer
@@ -100,3 +107,23 @@ def test_the_doctor_finds_something_on_everything() -> None:
 
     assert [check.name for check in checks] == ["isolation", "bubblewrap", "memory limit", "Landlock", "git"]
     assert all(check.detail and (check.ok or check.todo) for check in checks)
+
+
+def test_a_link_left_by_a_killed_owner_does_not_stand_in_the_way(tmp_path: Path) -> None:
+    sandbox = ContainerFallback("a test wants it")
+    target = Path(f"/graftsmith-test-link-{os.getpid()}")
+    target.symlink_to(tmp_path / "gone")
+    source = Path("/var/tmp", f"graftsmith-test-link-{os.getpid()}")
+    source.mkdir()
+    try:
+        finished = sandbox.run(Command(("ls", f"{target}/"), cwd="/", mounts=(Mount(source, str(target)),)))
+        assert finished.ok
+        assert not target.is_symlink()
+
+        target.symlink_to(tmp_path)
+        with pytest.raises(SandboxBroken, match="something else"):
+            sandbox.run(Command(("true",), cwd="/", mounts=(Mount(source, str(target)),)))
+        assert target.readlink() == tmp_path
+    finally:
+        source.rmdir()
+        target.unlink(missing_ok=True)
