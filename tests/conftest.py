@@ -11,7 +11,9 @@ from app.devhub.devhub import DevHub, new_key
 from app.devhub.hub import API
 from app.devhub.serving import serving
 from tests.support import fetch_descriptions
+from tests.support.github_scene import Scene, set_up
 from tests.support.openapi import Checked, Description
+from tests.support.receiver import Receiver, receiving
 
 UNCHECKED = pytest.StashKey[str]()
 
@@ -47,6 +49,19 @@ def devhub(tmp_path: Path, github_checks: Checked) -> Iterator[DevHub]:
     with serving(hub, middleware=github_checks.wrap):
         yield hub
     hub.close()
+
+
+@pytest.fixture
+def scene(devhub: DevHub, app_key: str) -> Scene:
+    """``acme/widget`` on the stand-in, with an App that is installed there."""
+    return set_up(devhub, app_key)
+
+
+@pytest.fixture
+def receiver() -> Iterator[Receiver]:
+    """A place for webhooks to go."""
+    with receiving() as found:
+        yield found
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

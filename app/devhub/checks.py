@@ -13,6 +13,7 @@ from app.devhub.git import seconds, stamp
 from app.devhub.hub import Hub
 from app.devhub.records import Artifact, CheckRun, Repository, User, Workflow, WorkflowRun
 from app.devhub.shapes import checks as shapes
+from app.devhub.shapes.accounts import Json
 
 DOWNLOADS = "/_devhub/artifacts/"
 LINK_SECONDS = 60
@@ -23,15 +24,16 @@ ARTIFACT_DAYS = 90
 def tell(hub: Hub, run: CheckRun, sender: User, action: str) -> None:
     """Announce a check run; only the App that made it is told of ``created`` ones on GitHub, others see no harm."""
     repository = hub.store.get(Repository, run.repository_id)
-    announce(hub, "check_run", action, repository, sender, {"check_run": shapes.check_run(hub, run)})
+    announce(hub, "check_run", action, repository, sender, lambda: {"check_run": shapes.check_run(hub, run)})
 
 
 def tell_run(hub: Hub, run: WorkflowRun, action: str) -> None:
     repository = hub.store.get(Repository, run.repository_id)
-    about = {
-        "workflow": shapes.workflow(hub, hub.store.get(Workflow, run.workflow_id)),
-        "workflow_run": shapes.workflow_run(hub, run),
-    }
+
+    def about() -> Json:
+        workflow = hub.store.get(Workflow, run.workflow_id)
+        return {"workflow": shapes.workflow(hub, workflow), "workflow_run": shapes.workflow_run(hub, run)}
+
     announce(hub, "workflow_run", action, repository, hub.store.get(User, run.user_id), about)
 
 

@@ -378,13 +378,13 @@ class Repo:
         with self._hub.store.transaction():
             git = self._hub.git(self.record)
             parent = self._parent(branch)
-            changes = []
-            for path, content in files.items():
-                raw = content.encode() if isinstance(content, str) else content
-                mode = (modes or {}).get(path, "100644")
-                changes.append(TreeChange(path, mode, None if raw is None else git.write_blob(raw)))
+            kept = {
+                path: raw.encode() if isinstance(raw, str) else raw for path, raw in files.items() if raw is not None
+            }
             with self._hub.scratch() as scratch:
-                tree = git.write_tree(parent and git.commit(parent).tree, changes, scratch)
+                ids = dict(zip(kept, git.write_blobs(list(kept.values()), scratch), strict=True))
+                changes = [TreeChange(path, (modes or {}).get(path, "100644"), ids.get(path)) for path in files]
+                tree = git.write_tree(parent, changes, scratch)
             return self._commit_tree(tree, parent, branch, message, by)
 
     def commit_folder(self, folder: Path, *, message: str = "Initial commit", by: str | None = None) -> str:

@@ -4,32 +4,33 @@ from __future__ import annotations
 
 import json
 import uuid
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from app.devhub.hub import Hub
 from app.devhub.records import App, Delivery, Installation, Repository, User
 from app.devhub.shapes import accounts
 
-ALWAYS = frozenset({"ping", "installation", "installation_repositories"})
-"""Events that every App gets, subscribed or not."""
+Parts = Callable[[], Mapping[str, Any]]
 
 
-def announce(
-    hub: Hub, event: str, action: str | None, repository: Repository, sender: User, parts: Mapping[str, Any]
-) -> None:
-    """Queue an event of a repository for each App that is installed there and subscribed to it."""
+def announce(hub: Hub, event: str, action: str | None, repository: Repository, sender: User, parts: Parts) -> None:
+    """Queue an event of a repository for each App that is installed there and subscribed to it.
+
+    ``parts`` makes what is special to the event; it is called only if somebody listens.
+    """
     for installation in hub.store.find(Installation, account_id=repository.owner_id):
         covered = installation.repository_ids is None or repository.id in installation.repository_ids
-        if covered and event in installation.events and not installation.suspended_at:
+        app = hub.store.get(App, installation.app_id)
+        if covered and app.webhook_url and event in installation.events and not installation.suspended_at:
             payload = {
                 **({"action": action} if action else {}),
-                **parts,
+                **parts(),
                 "repository": accounts.repository(hub, repository),
                 "sender": accounts.user(hub, sender),
                 "installation": {"id": installation.id, "node_id": accounts.node_id(installation)},
             }
-            queue(hub, hub.store.get(App, installation.app_id), event, payload, installation, repository)
+            queue(hub, app, event, payload, installation, repository)
 
 
 def queue(

@@ -29,9 +29,25 @@ ENVIRONMENT: Mapping[str, str] = {
 }
 LIMITS = Limits(wall_s=120.0, output_bytes=1 << 30)
 EMPTY_TREE = "4b825dc642cb6eb9a060e54bf8d69288fbee4904"
+CONFIG = """\
+[core]
+\trepositoryformatversion = 0
+\tbare = true
+[http]
+\treceivepack = true
+[receive]
+\thideRefs = refs/pull
+\tdenyDeleteCurrent = refuse
+[uploadpack]
+\tallowFilter = true
+\tallowAnySHA1InWant = true
+[gc]
+\tauto = 0
+"""
 SHA = re.compile(r"[0-9a-f]{40}")
 ZERO = "0" * 40
 BINARY = "-"
+_PLAIN = ("--no-color", "--no-ext-diff", "--no-textconv", "-M")
 
 
 @dataclass(frozen=True)
@@ -150,26 +166,18 @@ class GitRepository:
             env=ENVIRONMENT,
             limits=LIMITS,
         )
-        config = {
-            "http.receivepack": "true",
-            "receive.hideRefs": "refs/pull",
-            "receive.denyDeleteCurrent": "refuse",
-            "uploadpack.allowFilter": "true",
-            "uploadpack.allowAnySHA1InWant": "true",
-            "gc.auto": "0",
-        }
-        for key, value in config.items():
-            self._git("config", key, value)
+        (self.path / "config").write_text(CONFIG)
 
     # ── revisions and refs ───────────────────────────────────────────────────────────────────────────────────────
 
     def resolve(self, revision: str, type: str = "commit") -> str | None:
         """The id that a branch, tag, full ref or id stands for."""
-        for candidate in (f"refs/heads/{revision}", f"refs/tags/{revision}", revision):
-            found = self._maybe("rev-parse", "--verify", "--quiet", "--end-of-options", f"{candidate}^{{{type}}}")
-            if found:
-                return text(found).strip()
-        return None
+        if "\n" in revision:
+            return None
+        candidates = (f"refs/heads/{revision}", f"refs/tags/{revision}", revision)
+        asked = "".join(f"{candidate}^{{{type}}}\n" for candidate in candidates)
+        answers = text(self._git("cat-file", "--batch-check=%(objectname)", stdin=data(asked))).splitlines()
+        return next((answer for answer in answers if SHA.fullmatch(answer)), None)
 
     def type_of(self, sha: str) -> str | None:
         """``blob``, ``tree``, ``commit`` or ``tag``; ``None`` if there is no such object."""
@@ -221,6 +229,14 @@ class GitRepository:
 
     def write_blob(self, content: bytes) -> str:
         return self._write("blob", content)
+
+    def write_blobs(self, contents: Sequence[bytes], scratch: Path) -> list[str]:
+        """Many blobs at once; ``scratch`` is a folder for their bytes."""
+        files = [scratch / f"blob-{number}" for number in range(len(contents))]
+        for file, content in zip(files, contents, strict=True):
+            file.write_bytes(content)
+        names = "".join(f"{file}\n" for file in files)
+        return text(self._git("hash-object", "-w", "--no-filters", "--stdin-paths", stdin=data(names))).split()
 
     def _write(self, type: str, content: bytes) -> str:
         return text(self._git("hash-object", "-w", "--stdin", "-t", type, stdin=content)).strip()
@@ -277,48 +293,17 @@ class GitRepository:
 
     def diff(self, base: str, head: str) -> list[FileDiff]:
         """Changed files between two commits or trees, renames found."""
-        plain = ["--no-color", "--no-ext-diff", "--no-textconv", "-M", "--no-abbrev"]
-        raw = text(self._git("diff-tree", "-r", "-z", "--raw", *plain, base, head)).split("\0")
-        counts = self._numbers(base, head)
-        patches = self._patches(self.patch(base, head))
+        found = self._git("diff-tree", "-r", "-z", "--raw", "--numstat", "-p", "--no-abbrev", *_PLAIN, base, head)
+        heads, _, patch = found.partition(b"\0\0")
+        changes, counts = _heads(text(heads).split("\0"))
         return [
-            FileDiff(
-                path=path,
-                previous=previous,
-                status=status,
-                sha=sha,
-                additions=counts.get(path, (0, 0))[0],
-                deletions=counts.get(path, (0, 0))[1],
-                patch=patch,
-            )
-            for (path, previous, status, sha), patch in zip(_changes(raw), patches, strict=True)
+            FileDiff(path, previous, status, sha, *counts[path], patch=part)
+            for (path, previous, status, sha), part in zip(changes, _patches(patch), strict=True)
         ]
 
     def patch(self, base: str, head: str) -> bytes:
         """The difference as ``git diff`` prints it."""
-        return self._git("diff-tree", "-r", "-p", "--no-color", "--no-ext-diff", "--no-textconv", "-M", base, head)
-
-    @staticmethod
-    def _patches(patch: bytes) -> list[str | None]:
-        files = re.split(rb"^diff --git ", patch, flags=re.MULTILINE)[1:]
-        starts = (re.search(rb"^@@", file, flags=re.MULTILINE) for file in files)
-        return [
-            file[start.start() :].decode("utf-8", "replace").rstrip("\n") if start else None
-            for file, start in zip(files, starts, strict=True)
-        ]
-
-    def _numbers(self, base: str, head: str) -> dict[str, tuple[int, int]]:
-        parts = iter(text(self._git("diff-tree", "-r", "-z", "--numstat", "-M", base, head)).split("\0"))
-        numbers = {}
-        for part in parts:
-            if not part:
-                continue
-            added, deleted, path = part.split("\t", 2)
-            if not path:  # a rename: the old and the new name follow
-                next(parts)
-                path = next(parts)
-            numbers[path] = (0, 0) if added == BINARY else (int(added), int(deleted))
-        return numbers
+        return self._git("diff-tree", "-r", "-p", *_PLAIN, base, head)
 
     def merge(self, ours: str, theirs: str) -> str | None:
         """The tree of a merge, or ``None`` where it conflicts."""
@@ -337,20 +322,38 @@ def _index_line(change: TreeChange) -> bytes:
     return data(f"{mode} {sha}\t{change.path}") + b"\0"
 
 
-def _changes(raw: list[str]) -> list[tuple[str, str | None, str, str]]:
-    """``(path, previous path, status, blob)`` out of the fields of ``diff-tree --raw -z``."""
-    fields = iter(raw)
-    found = []
-    for head in fields:
-        if not head:
-            continue
-        _, _, old, new, letter = head.lstrip(":").split()
-        path = next(fields)
-        previous = None
-        if letter[0] in "RC":
-            previous, path = path, next(fields)
-        found.append((path, previous, _status(letter[0], old == new), old if letter == "D" else new))
-    return found
+Change = tuple[str, str | None, str, str]
+"""Path, previous path, status, blob."""
+
+
+def _heads(fields: list[str]) -> tuple[list[Change], dict[str, tuple[int, int]]]:
+    """Changes, and lines added and deleted by path, out of ``diff-tree -z --raw --numstat``."""
+    changes, counts = [], {}
+    rest = iter(field for field in fields if field)
+    for head in rest:
+        if head.startswith(":"):
+            _, _, old, new, letter = head.lstrip(":").split()
+            path, previous = next(rest), None
+            if letter[0] in "RC":
+                path, previous = next(rest), path
+            changes.append((path, previous, _status(letter[0], old == new), old if letter == "D" else new))
+        else:
+            added, deleted, path = head.split("\t", 2)
+            if not path:  # a rename: the old and the new name follow
+                next(rest)
+                path = next(rest)
+            counts[path] = (0, 0) if added == BINARY else (int(added), int(deleted))
+    return changes, counts
+
+
+def _patches(patch: bytes) -> list[str | None]:
+    """The hunks of each file; ``None`` where there are none."""
+    files = re.split(rb"^diff --git ", patch, flags=re.MULTILINE)[1:]
+    starts = (re.search(rb"^@@", file, flags=re.MULTILINE) for file in files)
+    return [
+        file[start.start() :].decode("utf-8", "replace").rstrip("\n") if start else None
+        for file, start in zip(files, starts, strict=True)
+    ]
 
 
 def _status(letter: str, same_content: bool) -> str:

@@ -12,6 +12,7 @@ from app.devhub.hub import Hub
 from app.devhub.records import Comment, Issue, Label, Pull, Reaction, Repository, User
 from app.devhub.shapes import issues as shapes
 from app.devhub.shapes import pulls as pull_shapes
+from app.devhub.shapes.accounts import Json
 
 BODY_LIMIT = 65_536
 """Characters of a title's or comment's text that GitHub takes."""
@@ -87,13 +88,15 @@ def open_issue(
 def tell(hub: Hub, issue: Issue, actor: Actor, action: str, **parts: Any) -> None:
     """Announce an action on an issue, or on the pull request that it is a side of."""
     repository = hub.store.get(Repository, issue.repository_id)
-    if issue.is_pull:
-        pull = hub.store.first(Pull, issue_id=issue.id)
-        assert pull is not None
-        about = {"number": issue.number, "pull_request": pull_shapes.pull(hub, pull), **parts}
-        announce(hub, "pull_request", action, repository, actor.user, about)
-    else:
-        announce(hub, "issues", action, repository, actor.user, {"issue": shapes.issue(hub, issue), **parts})
+    kind = "pull_request" if issue.is_pull else "issues"
+    announce(hub, kind, action, repository, actor.user, lambda: {**_about(hub, issue), **parts})
+
+
+def _about(hub: Hub, issue: Issue) -> Json:
+    pull = hub.store.first(Pull, issue_id=issue.id)
+    if pull is None:
+        return {"issue": shapes.issue(hub, issue)}
+    return {"number": issue.number, "pull_request": pull_shapes.pull(hub, pull)}
 
 
 def touch(hub: Hub, issue: Issue, **new: Any) -> Issue:
@@ -230,8 +233,14 @@ def _may_write(hub: Hub, repository: Repository, actor: Actor) -> bool:
 
 def _tell_comment(hub: Hub, found: Comment, actor: Actor, action: str, **parts: Any) -> None:
     issue = hub.store.get(Issue, found.issue_id)
-    about = {"issue": shapes.issue(hub, issue), "comment": shapes.comment(hub, found), **parts}
-    announce(hub, "issue_comment", action, hub.store.get(Repository, found.repository_id), actor.user, about)
+    announce(
+        hub,
+        "issue_comment",
+        action,
+        hub.store.get(Repository, found.repository_id),
+        actor.user,
+        lambda: {"issue": shapes.issue(hub, issue), "comment": shapes.comment(hub, found), **parts},
+    )
 
 
 def react(hub: Hub, subject: str, subject_id: int, user: User, content: str) -> tuple[Reaction, bool]:

@@ -29,8 +29,14 @@ def issue_of(hub: Hub, pull: Pull) -> Issue:
 
 def _tell(hub: Hub, pull: Pull, actor: Actor, action: str, **parts: Any) -> None:
     repository = hub.store.get(Repository, pull.repository_id)
-    about = {"number": pull.number, "pull_request": shapes.pull(hub, pull), **parts}
-    announce(hub, "pull_request", action, repository, actor.user, about)
+    announce(
+        hub,
+        "pull_request",
+        action,
+        repository,
+        actor.user,
+        lambda: {"number": pull.number, "pull_request": shapes.pull(hub, pull), **parts},
+    )
 
 
 def open_pull(

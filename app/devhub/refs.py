@@ -89,8 +89,8 @@ def _announce(hub: Hub, repository: Repository, actor: Actor, ref: str, before: 
         about: Json = {"ref": shapes.shown(name), "ref_type": kind, "pusher_type": "user"}
         if made_or_gone == "create":
             about |= {"master_branch": repository.default_branch, "description": repository.description}
-        announce(hub, made_or_gone, None, repository, actor.user, about)
-    announce(hub, "push", None, repository, actor.user, _push(hub, repository, actor, ref, before, after))
+        announce(hub, made_or_gone, None, repository, actor.user, lambda: about)
+    announce(hub, "push", None, repository, actor.user, lambda: _push(hub, repository, actor, ref, before, after))
 
 
 def _push(hub: Hub, repository: Repository, actor: Actor, ref: str, before: str, after: str) -> Json:

@@ -55,7 +55,7 @@ def _for_event(hub: Hub, review: Review) -> Json:
 
 def _tell(hub: Hub, pull: Pull, actor: Actor, event: str, action: str, **parts: object) -> None:
     repository = hub.store.get(Repository, pull.repository_id)
-    announce(hub, event, action, repository, actor.user, {**parts, "pull_request": shapes.simple(hub, pull)})
+    announce(hub, event, action, repository, actor.user, lambda: {**parts, "pull_request": shapes.simple(hub, pull)})
 
 
 @dataclass(frozen=True)

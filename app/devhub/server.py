@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import uuid
@@ -73,7 +74,7 @@ class RestApi:
         except Refused as refused:
             headers |= refused.headers
             answer = Answer(refused.body(), refused.status)
-        return _response(answer, headers)
+        return _fresh(request, _response(answer, headers))
 
     def _dispatch(
         self, request: Request, path: str, body: bytes, actor: auth.Actor | None, headers: dict[str, str]
@@ -193,6 +194,18 @@ def _response(answer: Answer, headers: Mapping[str, str]) -> Response:
         return Response(answer.body, answer.status, {**sent, "content-type": answer.type})
     content = json.dumps(answer.body, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "replace")
     return Response(content, answer.status, {**sent, "content-type": JSON})
+
+
+def _fresh(request: Request, response: Response) -> Response:
+    """304 where the client has this answer already."""
+    if request.method != "GET" or response.status_code != 200:
+        return response
+    tag = f'W/"{hashlib.sha256(response.body).hexdigest()}"'
+    kept = {name: value for name, value in response.headers.items() if name not in ("content-length", "content-type")}
+    if request.headers.get("if-none-match") == tag:
+        return Response(status_code=304, headers={**kept, "etag": tag})
+    response.headers["etag"] = tag
+    return response
 
 
 class Root:

@@ -20,6 +20,8 @@ def label(hub: Hub, found: Label) -> Json:
         "color": found.color,
         "default": False,
         "description": found.description,
+        "archived_at": None,
+        "archived_by": None,
     }
 
 
