@@ -189,7 +189,9 @@ class Operation:
         self._node = node
         pattern = re.escape(path).replace(r"\{", "{").replace(r"\}", "}")
         self._strict = re.compile(PARAMETER.sub(r"(?P<\1>[^/]+)", pattern))
-        self._loose = re.compile(PARAMETER.sub(r"(?P<\1>.+)", pattern))
+        # The first two are owner and name of a repository, which never have a slash.
+        loose = PARAMETER.sub(r"(?P<\1>.+)", PARAMETER.sub(r"(?P<\1>[^/]+)", pattern, count=2))
+        self._loose = re.compile(loose)
         self.literal = len(PARAMETER.sub("", path))
         self._answers: dict[str, Shape | None] = {}
 
