@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import NamedTuple
 
@@ -74,7 +75,7 @@ class Workers:
 
     def __init__(self, count: int = 2, *, file_seconds: float = FILE_SECONDS) -> None:
         self._count = max(1, count)
-        self._file_seconds = file_seconds
+        self.file_seconds = file_seconds
         self._workers: list[_Worker] = []
 
     def parse(self, jobs: Iterable[Job], size: int) -> Iterator[tuple[Job, Packed]]:
@@ -106,6 +107,11 @@ class Workers:
         while len(self._workers) < count:
             self._workers.append(_Worker())
 
+    @property
+    def processes(self) -> list[BaseProcess]:
+        """The processes that run now."""
+        return [worker.process for worker in self._workers]
+
     def close(self) -> None:
         for worker in self._workers:
             worker.kill()
@@ -126,7 +132,7 @@ class Workers:
 
     def _collect(self, busy: list[_Worker]) -> Iterator[tuple[Job, Packed]]:
         oldest = min(worker.since for worker in busy)
-        left = max(0.0, oldest + self._file_seconds - time.monotonic())
+        left = max(0.0, oldest + self.file_seconds - time.monotonic())
         ready = set(wait([worker.pipe for worker in busy], timeout=left))
         for worker in busy:
             if worker.pipe in ready:
@@ -134,7 +140,7 @@ class Workers:
                     yield worker.receive()
                 except (EOFError, OSError):
                     yield self._replace(worker, "the parser crashed")
-            elif time.monotonic() - worker.since >= self._file_seconds:
+            elif time.monotonic() - worker.since >= self.file_seconds:
                 yield self._replace(worker, "the parser timed out")
 
     def _replace(self, worker: _Worker, note: str) -> tuple[Job, Packed]:

@@ -111,8 +111,6 @@ def _language(
 
 
 TAIL = (
-    _language("lua", ".lua", {"function_definition_statement": "function", "local_function_definition_statement":
-              "function", "function_declaration": "function", "local_variable_declaration": "variable"}),
     _language("perl", ".pl .pm .t", {"function_definition": "function", "package_statement": "module"}),
     _language("haskell", ".hs", {"function": "function", "adt": "type", "newtype": "type", "class": "interface",
               "type_alias": "type", "instance": "class"}),
