@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 MAX_BODY = 25 * 1024 * 1024  # GitHub sends no larger delivery
 _MAX_BUFFERED = 4 * MAX_BODY  # of all unchecked bodies together: anybody can open connections
 _READ_SECONDS = 10.0  # GitHub itself gives up then
-_EVENT = re.compile(r"[a-z_]{1,60}", re.ASCII)
+_EVENT = re.compile(r"[a-z0-9_]{1,60}", re.ASCII)
 _GUID = re.compile(r"[A-Za-z0-9-]{8,64}", re.ASCII)
 
 

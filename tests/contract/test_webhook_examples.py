@@ -1,0 +1,92 @@
+"""GitHub's own example payloads through the whole intake: each ends as a job or as a named reason, none as an error."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+
+from app.jobs.intake import Intake
+from app.jobs.store import JobStore, sqlite_url
+from app.webhooks.endpoint import WebhookEndpoint
+from app.webhooks.policy import Rules
+from app.webhooks.signature import digest
+from tests.support.fetch_descriptions import WEBHOOKS, Missing
+
+pytestmark = pytest.mark.anyio
+
+SECRET = b"a-webhook-secret"
+Example = tuple[str, dict[str, Any]]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture(scope="module")
+def examples() -> list[Example]:
+    try:
+        groups = json.loads(WEBHOOKS.path().read_bytes())
+    except Missing as missing:
+        pytest.skip(str(missing))
+    return [(group["name"], example) for group in groups for example in group["examples"]]
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[JobStore]:
+    store = JobStore(sqlite_url(tmp_path / "jobs.sqlite"))
+    yield store
+    store.close()
+
+
+async def deliver(store: JobStore, examples: list[Example], rules: Rules) -> list[dict[str, str]]:
+    intake = Intake(store)
+    intake.start()
+    endpoint = WebhookEndpoint(SECRET, rules, intake.accept)
+    answers = []
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(endpoint), base_url="http://hook") as client:
+        for number, (event, payload) in enumerate(examples):
+            body = json.dumps(payload).encode()
+            headers = {
+                "X-Hub-Signature-256": "sha256=" + digest(SECRET, body),
+                "X-GitHub-Event": event,
+                "X-GitHub-Delivery": f"example-{number:06d}",
+                "Content-Type": "application/json",
+            }
+            response = await client.post("/webhooks", content=body, headers=headers)
+            assert response.status_code == 202, (event, payload.get("action"), response.text)
+            answers.append(response.json())
+    await intake.close()
+    return answers
+
+
+async def test_every_example_is_ignored_for_a_named_reason(store: JobStore, examples: list[Example]) -> None:
+    assert len(examples) == 329
+    answers = await deliver(store, examples, Rules())
+    reasons = Counter(answer["reason"].split(":")[0] for answer in answers)
+    # None of them asks for anything: no label of ours, no command. And none is malformed in our eyes.
+    assert set(reasons) == {"event not used", "no command in the comment", "another label"}
+    assert sum(reasons.values()) == 329
+    assert store.recent() == []
+
+
+async def test_examples_that_ask_become_jobs(store: JobStore, examples: list[Example]) -> None:
+    """The same payloads, with the one thing changed that makes them ask."""
+    asking: list[Example] = []
+    for event, payload in examples:
+        if event == "issues" and payload["action"] == "labeled":
+            label = {**payload["label"], "name": "agent"} if "label" in payload else {"name": "agent"}
+            asking.append((event, {**payload, "label": label, "installation": {"id": 5}}))
+        if event == "issue_comment" and payload["action"] == "created":
+            comment = {**payload["comment"], "body": "/agent fix it"}
+            asking.append((event, {**payload, "comment": comment, "installation": {"id": 5}}))
+    answers = await deliver(store, asking, Rules())
+    assert len(asking) >= 7
+    assert {answer["status"] for answer in answers} == {"accepted"}
+    assert len(store.recent()) == len(asking)
