@@ -225,7 +225,7 @@ def _not_started(command: Command, ending: process.Ending, output: Output, statu
 
 
 def _arguments(options: list[str]) -> bytes:
-    """Options on a file descriptor, so that the paths of this machine can't be read in ``/proc/1/cmdline``."""
+    """Options as bubblewrap reads them from a file: more may be needed than fit on a command line."""
     for option in options:
         if "\0" in option:
             raise ValueError(f"a NUL character in {option!r} would end the option")

@@ -18,10 +18,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from sandbox import process
 from sandbox.types import Limits
 
 _PREFIX = "graftsmith-"
 _NUMBERS = count(1)
+# A folder that can be made may still be closed: the group above both the old place and the new one must be ours too.
+_ENTER = 'for door; do echo 0 > "$door" || exit 1; done'
 
 
 @dataclass(frozen=True)
@@ -101,8 +104,9 @@ def find() -> Place | None:
     """Where limits for a whole command can be set on this machine, tried for real; None where they can't."""
     for place in filter(None, (_version_2(), _version_1())):
         _sweep(place)
-        with suppress(OSError), Group(place, Limits()):
-            return place
+        with suppress(OSError), Group(place, Limits()) as group:
+            if process.run(["sh", "-c", _ENTER, "sh", *group.doors]).ok:
+                return place
     return None
 
 

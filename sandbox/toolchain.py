@@ -15,6 +15,8 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from sandbox import process
+from sandbox.errors import CommandNotFound
 from sandbox.inside import HOME
 from sandbox.process import DEFAULT_PATH
 from sandbox.types import Mount
@@ -27,6 +29,8 @@ _PRIVATE = frozenset(
 )
 _MACHINE = tuple(Path("/", name) for name in ("boot", "dev", "etc", "proc", "run", "sys"))
 _ENVIRONMENTS = (".venv", "venv", "env")
+_IMPORTABLE = (".py", ".so", ".egg-info", ".dist-info")
+_VERSION_FILES = (".python-version", ".ruby-version", ".node-version")
 # Looked for in folders of single tools besides the command's own words: what scripts and task files call.
 _USUAL = (
     *("python", "python3", "pip", "pytest", "tox", "nox", "hatch", "poetry", "pdm", "pipenv", "uv", "uvx"),
@@ -38,6 +42,7 @@ _CACHES = {
     "mvn": ".m2/repository",
     "mvnw": ".m2/repository",
 }
+_NOT_TRACKED = 1  # exit code of git ls-files
 _SCRIPT_HEAD = 4096
 _LINKS = 40  # as many as the kernel follows
 
@@ -58,9 +63,8 @@ def mounts_for(command: str, path: str, checkout: Path | None) -> tuple[tuple[Mo
         search.environment(environment)
         search.lead_to(environment / "bin")
     for word in search.words:
-        file = Path(os.path.normpath((checkout or Path("/")) / word))
-        if "/" in word and _is_program(file):
-            search.tool(file)
+        if "/" in word:
+            search.named(Path(os.path.normpath((checkout or Path("/")) / word)))
     for entry in entries:
         search.folder(entry)
     search.caches()
@@ -88,13 +92,21 @@ class _Search:
         """One entry of ``PATH``."""
         if _within(folder, _SYSTEM):
             self.lead_to(folder)
-        elif folder.name == "shims" and (folder.parent / "versions").is_dir():
-            self._pyenv(folder.parent)
+        elif folder.name == "shims":
+            self._versions(folder.parent)
         elif (prefix := _prefix(folder / "any")) is not None:
             self.prefix(prefix)
             self.lead_to(folder)
         elif folder.is_dir():
             self._single_tools(folder)
+
+    def named(self, file: Path) -> None:
+        """A program that the command names by its path. What a script of the repository names is not followed: it
+        could be any program in any folder of the user's."""
+        if self.checkout is None or not _within(file, (self.checkout,)):
+            self.tool(file)
+        elif _is_environment(root := file.parent.parent) and not _came_with_the_repository(self.checkout, root):
+            self.environment(root)
 
     def environment(self, root: Path) -> None:
         """A Python virtual environment with the interpreter that it was made from and its editable installs."""
@@ -123,7 +135,7 @@ class _Search:
 
     def tool(self, file: Path) -> None:
         """One program: the file, where its links lead, and the interpreter in its first line."""
-        if file in self._seen:
+        if file in self._seen or not _is_program(file):
             return
         self._seen.add(file)
         self._follow(file)
@@ -133,6 +145,8 @@ class _Search:
 
     def _follow(self, file: Path) -> None:
         """Each step of a chain of links must be there inside, so mount what holds it: a toolchain, or the file."""
+        if not _is_program(file):
+            return
         for step in _chain(file):
             prefix = _prefix(step)
             if prefix is None:
@@ -152,12 +166,11 @@ class _Search:
             self.variables["RUSTUP_HOME"] = str(rustup)
         self.lead_to(folder)
 
-    def _pyenv(self, root: Path) -> None:
-        for name in _pyenv_versions(root, self.checkout):
-            version = root / "versions" / name
-            if version.is_dir():
-                self.prefix(version)
-                self.lead_to(version / "bin")
+    def _versions(self, manager: Path) -> None:
+        """A version manager's stand-ins choose at run time, from settings in a home; so choose now."""
+        for version in (*_one_language(manager, self.checkout), *_many_languages(manager, self.checkout)):
+            self.prefix(version)
+            self.lead_to(version / "bin")
 
     def caches(self) -> None:
         """Packages that other languages keep outside of the checkout, at the places where tools look for them."""
@@ -198,8 +211,22 @@ def _is_environment(root: Path) -> bool:
 
 
 def _environment_in(checkout: Path | None) -> Path | None:
-    candidates = (checkout / name for name in _ENVIRONMENTS) if checkout else ()
-    return next(filter(_is_environment, candidates), None)
+    """The user's own environment in the checkout. One that came with the repository could name any folder of theirs
+    as its interpreter's or as a source of imports, and is no more than files of the repository."""
+    if checkout is None:
+        return None
+    found = filter(_is_environment, (checkout / name for name in _ENVIRONMENTS))
+    return next((root for root in found if not _came_with_the_repository(checkout, root)), None)
+
+
+def _came_with_the_repository(checkout: Path, path: Path) -> bool:
+    """Also when git can't tell."""
+    safe = ("-c", "core.fsmonitor=false", "-c", f"safe.directory={checkout}")
+    argv = ["git", *safe, "-C", str(checkout), "ls-files", "--error-unmatch", "--", str(path)]
+    try:
+        return process.run(argv, env={**process.CLEAN_ENV, "GIT_OPTIONAL_LOCKS": "0"}).exit_code != _NOT_TRACKED
+    except CommandNotFound:
+        return True
 
 
 def _prefix(file: Path) -> Path | None:
@@ -233,53 +260,75 @@ def _interpreter(file: Path) -> Path | None:
 
 
 def _setting(file: Path, key: str) -> str:
-    with suppress(OSError, UnicodeDecodeError):
-        for line in file.read_text().splitlines():
-            name, _, value = line.partition("=")
-            if name.strip().lower() == key:
-                return value.strip()
+    for line in _text(file).splitlines():
+        name, _, value = line.partition("=")
+        if name.strip().lower() == key:
+            return value.strip()
     return ""
 
 
 def _import_folders(environment: Path) -> Iterator[Path]:
     """Folders outside that an environment imports from: editable installs."""
     for file in sorted(environment.glob("lib/python*/site-packages/*.pth")):
-        with suppress(OSError, UnicodeDecodeError):
-            yield from (Path(line.strip()) for line in file.read_text().splitlines() if line.startswith("/"))
+        yield from (Path(line.strip()) for line in _text(file).splitlines() if line.startswith("/"))
 
 
 def _importable(folder: Path) -> Iterator[Path]:
     """What can be imported from a source folder; the rest of it, such as an ``.env`` file, is nobody's business."""
     with suppress(OSError):
         for child in sorted(folder.iterdir()):
-            if child.suffix in (".py", ".so", ".egg-info", ".dist-info") or (
-                child.name.isidentifier() and child.is_dir()
-            ):
+            if child.suffix in _IMPORTABLE or (child / "__init__.py").is_file():
                 yield child
 
 
-def _pyenv_versions(root: Path, checkout: Path | None) -> list[str]:
-    """The versions that pyenv would choose: of the checkout or a folder above it, else the global ones."""
-    local = [folder / ".python-version" for folder in (checkout, *checkout.parents)] if checkout else []
-    for file in (*local, root / "version"):
-        with suppress(OSError, UnicodeDecodeError):
-            names = file.read_text().split()
-            chosen = [found for name in names if (found := _installed(root / "versions", name))]
-            if chosen:
-                return chosen
-    return []
+def _one_language(manager: Path, checkout: Path | None) -> Iterator[Path]:
+    """Of pyenv, rbenv, nodenv: the versions named by the checkout or a folder above it, else the global ones."""
+    local = [folder / name for folder in _upwards(checkout) for name in _VERSION_FILES]
+    for file in (*local, manager / "version"):
+        chosen = [found for name in _text(file).split() if (found := _installed(manager / "versions", name))]
+        if chosen:
+            yield from chosen
+            return
 
 
-def _installed(versions: Path, name: str) -> str | None:
-    """``3.11`` stands for the newest ``3.11.x``, as in pyenv. The name is a repository's word: one path part only."""
-    if "/" in name or name.startswith("."):
+def _many_languages(manager: Path, checkout: Path | None) -> Iterator[Path]:
+    """Of asdf and mise: of each language the version named by the checkout or a folder above it, else the newest."""
+    named: dict[str, str] = {}
+    for folder in _upwards(checkout):
+        for line in _text(folder / ".tool-versions").splitlines():
+            language, _, versions = line.partition(" ")
+            named.setdefault(language, versions.split()[0] if versions.split() else "")
+    for installed in sorted((manager / "installs").glob("*")):
+        found = _installed(installed, named.get(installed.name, "")) or _newest(installed.glob("*"))
+        if found is not None and found.is_dir():
+            yield found
+
+
+def _installed(versions: Path, name: str) -> Path | None:
+    """``3.11`` stands for the newest ``3.11.x``. The name is a repository's word: one path part and no more."""
+    if not name or "/" in name or name.startswith("."):
         return None
     if (versions / name).is_dir():
-        return name
-    matching = [found.name for found in versions.glob("*") if found.name.startswith(f"{name}.")]
-    return max(
-        matching, key=lambda found: [int(part) if part.isdigit() else -1 for part in found.split(".")], default=None
-    )
+        return versions / name
+    return _newest(found for found in versions.glob("*") if found.name.startswith(f"{name}."))
+
+
+def _newest(versions: Iterable[Path]) -> Path | None:
+    def numbers(version: Path) -> list[int]:
+        return [int(part) if part.isdigit() else -1 for part in version.name.split(".")]
+
+    return max(versions, key=numbers, default=None)
+
+
+def _upwards(checkout: Path | None) -> tuple[Path, ...]:
+    return (checkout, *checkout.parents) if checkout else ()
+
+
+def _text(file: Path) -> str:
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 def _may_show(path: Path) -> bool:

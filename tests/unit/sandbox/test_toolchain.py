@@ -29,6 +29,12 @@ def _environment(root: Path) -> Path:
     return root
 
 
+def _checkout(path: Path) -> Path:
+    path.mkdir()
+    assert process.run(["git", "init", "-q", str(path)]).ok
+    return path
+
+
 def _targets(command: str, path: str, checkout: Path | None = None) -> list[str]:
     return [mount.target for mount in mounts_for(command, path, checkout)[0]]
 
@@ -56,7 +62,7 @@ def test_an_active_environment_outside_of_the_checkout(bubblewrap: Sandbox, tmp_
 
 
 def test_an_environment_in_the_checkout_whose_interpreter_is_elsewhere(bubblewrap: Sandbox, tmp_path: Path) -> None:
-    checkout = tmp_path / "project"
+    checkout = _checkout(tmp_path / "project")
     _environment(checkout / ".venv")
     line = "python -c 'import sys; print(sys.prefix)'; .venv/bin/python -c 'print(1)' || true"
 
@@ -72,8 +78,7 @@ def test_an_environment_behind_links(bubblewrap: Sandbox, tmp_path: Path) -> Non
     environment = tmp_path / "environments/real"
     linked = tmp_path / "current/bin" / INTERPRETER.name
     assert process.run([str(linked), "-m", "venv", "--without-pip", str(environment)]).ok
-    checkout = tmp_path / "project"
-    checkout.mkdir()
+    checkout = _checkout(tmp_path / "project")
     (checkout / ".venv").symlink_to(environment)
 
     line = "python -c 'import sys; print(sys.version_info[0])'"
@@ -95,6 +100,41 @@ def test_an_editable_install_shows_what_can_be_imported_and_nothing_else(bubblew
     assert "sentinel" not in said
 
 
+def test_an_environment_that_came_with_the_repository_leads_nowhere(tmp_path: Path) -> None:
+    checkout = _checkout(tmp_path / "project")
+    _make(tmp_path / "private/bin/python3")
+    _make(tmp_path / "private/lib/secret")
+    _make(tmp_path / "notes/__init__.py", "sentinel")
+    _make(checkout / ".venv/pyvenv.cfg", f"home = {tmp_path}/private/bin\n")
+    _make(checkout / ".venv/lib/python3.11/site-packages/x.pth", f"{tmp_path}\n")
+    before = _targets("python -m pytest", "/usr/bin", checkout)
+
+    assert process.run(["git", "-C", str(checkout), "add", "-f", ".venv/pyvenv.cfg"]).ok
+
+    assert set(before) == {f"{tmp_path}/private", f"{tmp_path}/notes"}
+    assert _targets("python -m pytest", "/usr/bin", checkout) == []
+
+
+def test_only_programs_are_followed_and_none_that_the_repository_names(tmp_path: Path) -> None:
+    checkout = _checkout(tmp_path / "project")
+    secret, other = _make(tmp_path / "secret", "sentinel", mode=0o644), _make(tmp_path / "private/bin/tool")
+    _make(tmp_path / "private/lib/secret", "sentinel")
+    for name, target in (("secret", secret), ("tool", other)):
+        _make(checkout / f"run-{name}", f"#!{target}\n")
+        (checkout / f"linked-{name}").symlink_to(target)
+    line = f"./run-secret ./run-tool ./linked-secret ./linked-tool {secret}"
+
+    assert _targets(line, "/usr/bin", checkout) == []
+    assert _targets(f"{other} x", "/usr/bin", checkout) == [f"{tmp_path}/private"]
+
+
+def test_an_environment_of_another_name_in_the_checkout(tmp_path: Path) -> None:
+    checkout = _checkout(tmp_path / "project")
+    _environment(checkout / "environments/py3")
+
+    assert str(INTERPRETER.parents[1]) in _targets("environments/py3/bin/python -m pytest", "/usr/bin", checkout)
+
+
 def test_a_version_manager_is_replaced_by_the_version_it_would_choose(tmp_path: Path) -> None:
     root, checkout = tmp_path / "pyenv", tmp_path / "project"
     for version in ("3.9.1", "3.12.1", "3.12.10"):
@@ -110,6 +150,18 @@ def test_a_version_manager_is_replaced_by_the_version_it_would_choose(tmp_path: 
     assert [mount.target for mount in mounts] == [f"{root}/versions/3.12.10"]
     assert env["PATH"].startswith(f"{root}/versions/3.12.10/bin:/usr/bin")
     assert without["PATH"].startswith(f"{root}/versions/3.9.1/bin")
+
+
+def test_a_version_manager_of_many_languages(tmp_path: Path) -> None:
+    root, checkout = tmp_path / "asdf", tmp_path / "project"
+    for version in ("nodejs/18.2.0", "nodejs/20.1.0", "python/3.9.1", "python/3.12.1"):
+        _make(root / f"installs/{version}/bin/tool")
+        _make(root / f"installs/{version}/lib/x")
+    _make(checkout / ".tool-versions", "nodejs 18.2.0\nerlang\n")
+
+    targets = _targets("npm test", f"{root}/shims:/usr/bin", checkout)
+
+    assert targets == [f"{root}/installs/nodejs/18.2.0", f"{root}/installs/python/3.12.1"]
 
 
 @pytest.mark.parametrize("name", ["../../../etc", "/etc", ".", "..", "3.12/../../.."])
