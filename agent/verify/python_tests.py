@@ -98,6 +98,11 @@ def syntax(source: bytes) -> ast.Module | None:
         return None
 
 
+def statements(tree: ast.Module) -> list[str]:
+    """The statements of a module, without layout and comments."""
+    return [ast.unparse(node) for node in tree.body]
+
+
 def changed_tests(draft: Draft, path: str) -> frozenset[str]:
     """``Class::test_name`` of the tests in ``path`` whose source is not that of the base; empty for other languages."""
     if not path.endswith(".py"):

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import sys
+import compileall
+import importlib.metadata
+import shutil
+import venv
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from pathlib import Path
@@ -21,6 +23,23 @@ from agent.verify.toolchains import detect
 from agent.workspace import Workspace
 from sandbox import Limits, Sandbox, SandboxUnavailable, open_sandbox
 from tests.support.repository import Repository
+
+
+def make_environment(folder: Path) -> Path:
+    """A virtual environment with pytest and none of the plugins of our own, which take a second to load."""
+    folder.chmod(0o755)
+    venv.create(folder, symlinks=True, with_pip=False)
+    (packages,) = folder.glob("lib/python*/site-packages")
+    for name in ("pytest", "pluggy", "iniconfig", "packaging", "pygments"):
+        for file in importlib.metadata.files(name) or ():
+            if ".." not in file.parts:
+                (packages / file).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy(file.locate(), packages / file)
+    compileall.compile_dir(packages, quiet=1)  # it is read-only inside, where nobody could keep the bytecode
+    script = folder / "bin" / "pytest"
+    script.write_text(f"#!{folder}/bin/python3\nimport pytest\nraise SystemExit(pytest.console_main())\n")
+    script.chmod(0o755)
+    return folder
 
 
 class Recorder:
@@ -48,7 +67,7 @@ class Bench:
         local: bool = True,
         wall_s: float = 30.0,
         cache: Path | None = None,
-        path: str | None = None,
+        path: str = "",
         registries: Registries | None = None,
     ) -> None:
         self.repository = Repository(folder / "repo")
@@ -71,13 +90,12 @@ class Bench:
         self.workspace = stack.enter_context(Workspace.open(self.spec, sandbox))
         self.base = self.workspace.base.draft()
         self.plan = detect(self.workspace.base, self.spec.commands)
-        tools = f"{Path(sys.executable).parent}:{os.environ['PATH']}" if path is None else path
         self.harness = Harness(
             self.workspace,
             sandbox,
             self.plan,
             self.events,
-            machine=Machine(path=tools, registries=registries or Registries()),
+            machine=Machine(path=path, registries=registries or Registries({"PIP_NO_INDEX": "1"})),
             limits=Limits(wall_s=wall_s),
         )
         stack.callback(self.harness.close)
@@ -102,15 +120,19 @@ def sandbox() -> Sandbox:
         pytest.skip(str(error))
 
 
+@pytest.fixture(scope="session")
+def tools(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A ``PATH`` that leads to Python with pytest, and to node where it is installed."""
+    environment = make_environment(tmp_path_factory.mktemp("environment"))
+    return f"{environment}/bin:/usr/local/bin:/usr/bin:/bin"
+
+
 @pytest.fixture
-def bench(tmp_path_factory: pytest.TempPathFactory, sandbox: Sandbox) -> Iterator[MakeBench]:
+def bench(tmp_path_factory: pytest.TempPathFactory, sandbox: Sandbox, tools: str) -> Iterator[MakeBench]:
     with ExitStack() as stack:
 
         def make(files: Mapping[str, str | bytes], test: str = "", **options: Any) -> Bench:
             folder = tmp_path_factory.mktemp("bench")
-            for parent in (folder, *folder.parents):
-                if parent.stat().st_uid == os.geteuid() and parent != Path("/"):
-                    parent.chmod(parent.stat().st_mode | 0o011)
-            return Bench(folder, stack, sandbox, files, test, **options)
+            return Bench(folder, stack, sandbox, files, test, **{"path": tools, **options})
 
         yield make

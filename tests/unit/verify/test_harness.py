@@ -18,7 +18,7 @@ ADD = {"calc.py": CALC, "test_calc.py": TEST_CALC}
 def test_a_passing_suite(bench: MakeBench) -> None:
     made = bench(ADD)
     run = made.harness.run(made.base)
-    assert (run.status, run.detail) == (SuiteStatus.OK, "")
+    assert (run.status, run.detail) == (SuiteStatus.OK, ""), run.log
     assert run.outcomes == {"test_calc.py::test_add": TestOutcome.PASSED}
     assert run.command == ("python3", "-m", "pytest")
     assert run.exit_code == 0
@@ -123,55 +123,38 @@ def test_one_file_that_does_not_load_hides_no_other(bench: MakeBench) -> None:
     assert "missing_module" in run.messages["test_bad.py"]
 
 
-FORGED = '<testsuites><testsuite name="pytest"><testcase classname="test_calc" name="test_add" file="test_calc.py"/></testsuite></testsuites>'
-WRITE = f"import glob, os, pathlib\npathlib.Path('/report/pytest-0.xml').write_text({FORGED!r})\n"
+PLACE = "/report/pytest-0.xml"
+SUITE = "<testsuites><testsuite name='pytest'>{}</testsuite></testsuites>"
+FORGED = SUITE.format("<testcase classname='test_calc' name='test_add' file='test_calc.py'/>")
+MADE_UP = SUITE.format("<testcase classname='made.up' name='test_x' file='made/up.py'/>")
+BOMB = '<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><testsuites>&b;</testsuites>'
+IMPORTS = "import atexit, os, pathlib, signal\n"
+
+
+def written(report: str, then: str = "os._exit(0)") -> str:
+    return f"pathlib.Path('{PLACE}').write_text({report!r})\n{then}\n"
 
 
 @pytest.mark.parametrize(
     ("code", "status", "says"),
     [
-        ("import os\nos._exit(0)\n", SuiteStatus.INCONSISTENT, "no report"),
+        ("os._exit(0)\n", SuiteStatus.INCONSISTENT, "no report"),
+        ("os.kill(os.getppid(), 9)\nos.kill(os.getpid(), 9)\n", SuiteStatus.NOT_RUN, "signal 9"),
         (
-            "import os, signal\nos.kill(os.getppid(), signal.SIGKILL)\nos.kill(os.getpid(), signal.SIGKILL)\n",
-            SuiteStatus.NOT_RUN,
-            "signal 9",
-        ),
-        (
-            "import atexit, os, pathlib\n"
-            f"atexit.register(lambda: (pathlib.Path('/report/pytest-0.xml').write_text({FORGED!r}), os._exit(1)))\n"
-            "assert False\n",
+            f"atexit.register(lambda: (pathlib.Path('{PLACE}').write_text({FORGED!r}), os._exit(1)))\nassert False\n",
             SuiteStatus.INCONSISTENT,
             "no failure",
         ),
-        (WRITE + "os.utime('/report/pytest-0.xml', (1, 1))\nos._exit(0)\n", SuiteStatus.INCONSISTENT, "older"),
+        (written(FORGED, f"os.utime('{PLACE}', (1, 1))\nos._exit(0)"), SuiteStatus.INCONSISTENT, "older"),
+        (written(BOMB), SuiteStatus.INCONSISTENT, "entities"),
         (
-            "import os, pathlib\npathlib.Path('/report/pytest-0.xml').write_text("
-            '\'<!DOCTYPE x [<!ENTITY a "aaaa"><!ENTITY b "&a;&a;">]><testsuites>&b;</testsuites>\')\nos._exit(0)\n',
+            written("<testsuites>", f"os.truncate('{PLACE}', 70 * 2**20)\nos._exit(0)"),
             SuiteStatus.INCONSISTENT,
-            "entities",
+            "larger",
         ),
-        (
-            "import os\nf = open('/report/pytest-0.xml', 'w')\nf.write('<testsuites>')\nf.truncate(70 * 2**20)\nos._exit(0)\n",
-            SuiteStatus.INCONSISTENT,
-            "larger than",
-        ),
-        (
-            "import os\nos.symlink('/etc/passwd', '/report/pytest-0.xml')\nos._exit(0)\n",
-            SuiteStatus.INCONSISTENT,
-            "no report",
-        ),
-        (
-            "import os, pathlib\npathlib.Path('/report/pytest-0.xml').write_text('{}')\nos._exit(0)\n",
-            SuiteStatus.INCONSISTENT,
-            "well-formed",
-        ),
-        (
-            "import os, pathlib\npathlib.Path('/report/pytest-0.xml').write_text('''"
-            '<testsuites><testsuite><testcase classname="made.up" name="test_x" file="made/up.py"/></testsuite></testsuites>'
-            "''')\nos._exit(0)\n",
-            SuiteStatus.INCONSISTENT,
-            "no file explains",
-        ),
+        (f"os.symlink('/etc/passwd', '{PLACE}')\nos._exit(0)\n", SuiteStatus.INCONSISTENT, "no report"),
+        (written("{}"), SuiteStatus.INCONSISTENT, "well-formed"),
+        (written(MADE_UP), SuiteStatus.INCONSISTENT, "no file explains"),
     ],
     ids=["leaves", "kills", "forges", "old", "bomb", "huge", "link", "damaged", "unknown"],
 )
@@ -180,7 +163,7 @@ def test_a_report_that_contradicts_the_process_is_not_believed(
 ) -> None:
     made = bench(ADD)
     indented = "".join(f"    {line}\n" for line in code.splitlines())
-    draft = made.draft({"test_calc.py": f"def test_add():\n{indented}"})
+    draft = made.draft({"test_calc.py": f"{IMPORTS}def test_add():\n{indented}"})
     run = made.harness.run(draft, fresh=True)
     assert (run.status, says in run.detail) == (status, True), run.detail
     assert run.status is not SuiteStatus.OK

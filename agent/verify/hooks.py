@@ -1,0 +1,68 @@
+"""Finds Python code that can change what a test run says: runner hooks, ways out of the process, patched runners.
+
+Pure, on the syntax tree. Only what a change adds is reported.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from agent.verify.python_tests import syntax
+
+_LEAVES: Final = re.compile(r"^os\.(_exit|abort)\(|^os\.kill(pg)?\(os\.getp|^signal\.raise_signal\(")
+_LINGERS: Final = re.compile(r"^(atexit\.register|sys\.settrace|sys\.setprofile)\(")
+# Tests replace much of the world by fakes, and may; the runner and what it counts failures by they may not.
+_TARGETS: Final = re.compile(
+    r"^sys\.modules\[.(_?pytest|unittest|pluggy|builtins)\b|^_?pytest\.|^unittest\.(?!mock)|AssertionError|^os\._exit"
+    r"|exitstatus|testsfailed|\.outcome$"
+)
+_PATCHED: Final = re.compile(r"^['\"](_?pytest|unittest\.(?!mock)|os\._exit)|AssertionError")
+_MODULES: Final = frozenset({"pytest", "unittest", "unittest.TestCase", "TestCase"})
+_OUTCOME_HOOKS: Final = re.compile(r"^pytest_\w+$")
+
+
+def hooks(source: str, known: str | None, *, product: bool = False) -> tuple[str, ...]:
+    """What ``source`` does to a test run that ``known`` did not do, one sentence each.
+
+    Args:
+        product: it is no test but what is tested, which may well register something for its own end.
+    """
+    new = syntax(source.encode("utf-8", "replace"))
+    if new is None:
+        return ()
+    old = syntax((known or "").encode("utf-8", "replace"))
+    before = set(_found(old, lingering=not product)) if old is not None else set()
+    return tuple(dict.fromkeys(text for text in _found(new, lingering=not product) if text not in before))
+
+
+def _found(tree: ast.Module, *, lingering: bool) -> Iterator[str]:
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield from _of_function(node)
+        elif isinstance(node, ast.Call):
+            yield from _of_call(node, lingering=lingering)
+        elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            for target in targets:
+                if isinstance(target, ast.Attribute | ast.Subscript) and _TARGETS.search(ast.unparse(target)):
+                    yield f"`{ast.unparse(node)[:160]}` replaces a part of the test runner"
+
+
+def _of_function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    if _OUTCOME_HOOKS.match(node.name):
+        yield f"the hook `{node.name}` acts on the test run: `{ast.unparse(node)[:200]}`"
+    elif node.name == "__eq__" and len(node.body) == 1 and ast.unparse(node.body[0]) == "return True":
+        yield "an `__eq__` that is always true"
+
+
+def _of_call(node: ast.Call, *, lingering: bool) -> Iterator[str]:
+    name, text = ast.unparse(node.func), ast.unparse(node)
+    if _LEAVES.match(text) or (lingering and _LINGERS.match(text)):
+        yield f"`{text[:160]}` can end the process or act at its end"
+    elif name.endswith(("setattr", "patch", "setitem", "patch.object")) and node.args:
+        target = ast.unparse(node.args[0])
+        if _PATCHED.search(target) or target in _MODULES:
+            yield f"`{ast.unparse(node)[:160]}` replaces a part of the test runner"

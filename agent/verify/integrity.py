@@ -1,0 +1,359 @@
+"""Finds changes that could make the tests say less than before, hunk by hunk. Pure; runs nothing.
+
+The model may add tests. Whatever else touches what is tested, how it is run or what its exit status means is a
+finding, and a change with findings is never ready by itself: a person has to acknowledge exactly that part.
+
+======================  ==============================================================================================
+kind                    what was found
+======================  ==============================================================================================
+test_deleted            a test, a test file, or data of one is gone
+test_renamed            a test is still there, under a name that is not collected
+test_skipped            a new skip, expected failure, or the like, on an existing test
+test_emptied            no assertion is left
+assertion_removed       fewer assertions than before
+assertion_loosened      an assertion says less: a part instead of a value, a truth value instead of either
+always_true             an assertion that holds whatever the code does
+early_return            the test can end before its last assertion
+failure_swallowed       a failed assertion is caught
+parameters_removed      fewer cases
+test_shadowed           a second definition of the same name hides a test
+test_changed            an existing test is different, and the plan gives no reason
+collection_changed      another set of tests is collected
+config_changed          configuration of the runner, of coverage or of a linter is different
+ci_changed              a workflow of the continuous integration is different
+exit_status_hook        code that can change a test's outcome or the runner's exit status
+runner_shadowed         a file that is imported in place of the runner or at every start of the interpreter
+aware_of_tests          source that finds out whether it is being tested
+unreadable              a test file that can't be understood any more
+======================  ==============================================================================================
+"""
+
+from __future__ import annotations
+
+import difflib
+import json
+import re
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from agent.git import GITLINK
+from agent.tree import BaseTree, Draft
+from agent.types import IntegrityFinding, Plan
+from agent.verify import other_tests, python_tests
+from agent.verify.hooks import hooks
+from agent.verify.paths import is_ci, is_test, is_test_config
+from agent.verify.python_tests import Body, Module, Problem
+
+__all__ = ["check", "is_test", "is_test_config"]
+
+HUNK_LIMIT: Final = 4_000
+
+
+def check(base: BaseTree, draft: Draft, plan: Plan | None) -> tuple[IntegrityFinding, ...]:
+    """Everything in ``draft`` that makes the tests of ``base`` say less, ordered by path.
+
+    Args:
+        plan: when its ``test_changes`` says why existing tests must change, a mere change of what they expect is no
+            finding; weakening still is.
+    """
+    may_change = bool(plan and plan.test_changes.strip())
+    added = _added_tests(base, draft)
+    findings: list[IntegrityFinding] = []
+    for path in sorted(draft.edits):
+        old = _old(base, path)
+        new = _new(draft, path)
+        findings += _check_file(path, old, new, added, may_change=may_change)
+    return tuple(dict.fromkeys(findings))
+
+
+def _check_file(
+    path: str, old: str | None, new: str | None, added: Mapping[str, Body], *, may_change: bool
+) -> Iterator[IntegrityFinding]:
+    shadowing = _shadows(path) if old is None else ""
+    if shadowing:
+        yield _finding("runner_shadowed", path, shadowing, old, new)
+    if is_ci(path):
+        yield _finding("ci_changed", path, "a continuous-integration workflow is changed", old, new)
+    elif is_test_config(path):
+        yield from _check_config(path, old, new)
+    elif is_test(path):
+        yield from _check_test(path, old, new, added, may_change=may_change)
+    elif new is not None:
+        yield from _check_source(path, old, new)
+
+
+# ── tests ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _check_test(
+    path: str, old: str | None, new: str | None, added: Mapping[str, Body], *, may_change: bool
+) -> Iterator[IntegrityFinding]:
+    if path.endswith(".py"):
+        problems = _python_problems(old, new, added, may_change=may_change)
+    elif other_tests.knows(path):
+        problems = other_tests.compare(path, old, new, may_change=may_change)
+    else:
+        problems = _data_problems(old, new, may_change=may_change)
+    for problem in problems:
+        yield _finding(problem.kind, path, problem.detail, old, new, problem)
+    if new is not None and path.endswith(".py"):
+        yield from (_finding("exit_status_hook", path, text, old, new) for text in hooks(new, known=old))
+
+
+def _python_problems(
+    old: str | None, new: str | None, added: Mapping[str, Body], *, may_change: bool
+) -> Iterator[Problem]:
+    before = python_tests.parse(old.encode()) if old is not None else Module()
+    after = python_tests.parse(new.encode()) if new is not None else Module()
+    if after is None:
+        yield Problem("unreadable", "", "the test file is no valid Python any more", None, None)
+        return
+    before = before or Module()  # was broken before: whatever is there now says more
+    yield from python_tests.compare(before, after, added, may_change=may_change)
+    yield from python_tests.vacuous(after, before.tests)
+
+
+def _added_tests(base: BaseTree, draft: Draft) -> Mapping[str, Body]:
+    """Normalised source → test, for collected tests that were not in the same file before."""
+    found: dict[str, Body] = {}
+    for path in draft.edits:
+        new = _new(draft, path)
+        module = (
+            python_tests.parse(new.encode()) if new is not None and path.endswith(".py") and is_test(path) else None
+        )
+        if module is not None:
+            old = python_tests.parse((_old(base, path) or "").encode()) or Module()
+            known = {body.source for body in old.tests.values()}
+            found |= {body.source: body for body in module.tests.values() if body.source not in known}
+    return found
+
+
+def _data_problems(old: str | None, new: str | None, *, may_change: bool) -> Iterator[Problem]:
+    if old is not None and new is None:
+        yield Problem("test_deleted", "", "a file that tests use is gone", None, None)
+    elif old is not None and not may_change:
+        yield Problem(
+            "test_changed", "", "data that existing tests use is changed, and the plan gives no reason", None, None
+        )
+
+
+# ── what configures them ─────────────────────────────────────────────────────────────────────────────────────────
+
+_PYPROJECT: Final = (
+    *("pytest", "coverage", "tox", "nox", "hatch.envs", "ruff", "mypy", "pyright", "basedpyright", "pylint", "flake8"),
+    *("unittest", "cibuildwheel", "poe", "taskipy", "pdm.scripts", "rye.scripts", "ty", "interrogate", "mutmut"),
+)
+_SETUP_CFG: Final = re.compile(r"tool:pytest|pytest|coverage(:.*)?|flake8.*|mypy.*|pylint.*|aliases|testenv.*|tool:.*")
+_PACKAGE_SCRIPTS: Final = re.compile(r"test|check|lint|cover|typecheck|ci|verify", re.IGNORECASE)
+_PACKAGE_KEYS: Final = ("jest", "mocha", "ava", "vitest", "nyc", "c8", "tap", "eslintConfig", "lint-staged", "xo")
+
+
+def _check_config(path: str, old: str | None, new: str | None) -> Iterator[IntegrityFinding]:
+    name = path.rsplit("/", 1)[-1]
+    if name == "conftest.py":
+        yield from _check_conftest(path, old, new)
+    elif name in ("sitecustomize.py", "usercustomize.py") or name.endswith(".pth"):
+        yield _finding("runner_shadowed", path, f"{name} runs at every start of the interpreter", old, new)
+    elif name == "pyproject.toml":
+        yield from _changed(path, old, new, _pyproject(old), _pyproject(new))
+    elif name == "setup.cfg":
+        yield from _changed(path, old, new, _sections(old), _sections(new))
+    elif name == "package.json":
+        yield from _changed(path, old, new, _package(old), _package(new))
+    elif re.fullmatch(r"(GNUm|[Mm])akefile|justfile|Rakefile", name):
+        yield from _changed(path, old, new, _targets(old), _targets(new))
+    elif name in ("Cargo.toml", "pom.xml") or name.startswith("build.gradle"):
+        yield from _changed(path, old, new, _test_lines(old), _test_lines(new))
+    elif old != new:
+        yield _finding("config_changed", path, f"{name} decides how the tests or checks run", old, new)
+
+
+def _changed(
+    path: str, old: str | None, new: str | None, before: Mapping[str, Any], after: Mapping[str, Any]
+) -> Iterator[IntegrityFinding]:
+    for key in sorted(before.keys() | after.keys()):
+        if before.get(key) != after.get(key):
+            yield _finding("config_changed", path, f"`{key}` decides how the tests or checks run", old, new)
+
+
+def _pyproject(source: str | None) -> Mapping[str, Any]:
+    try:
+        data: Any = tomllib.loads(source or "")
+    except tomllib.TOMLDecodeError as error:
+        return {"pyproject.toml": str(error)}
+    found = {}
+    for key in _PYPROJECT:
+        value = data.get("tool", {})
+        for part in key.split("."):
+            value = value.get(part) if isinstance(value, dict) else None
+        if value is not None:
+            found[f"tool.{key}"] = value
+    points = data.get("project", {}).get("entry-points", {})
+    return {**found, **({"pytest11": points["pytest11"]} if "pytest11" in points else {})}
+
+
+def _sections(source: str | None) -> Mapping[str, str]:
+    parts = re.split(r"(?m)^\[([^\]]+)\]\s*$", source or "")
+    named = dict(zip(parts[1::2], parts[2::2], strict=True))
+    return {name: body.strip() for name, body in named.items() if _SETUP_CFG.fullmatch(name) or "pytest11" in body}
+
+
+def _package(source: str | None) -> Mapping[str, Any]:
+    try:
+        data = json.loads(source or "{}")
+    except ValueError as error:
+        return {"package.json": str(error)}
+    if not isinstance(data, dict):
+        return {"package.json": "no object"}
+    scripts = data.get("scripts")
+    found = (
+        {f"scripts.{k}": v for k, v in scripts.items() if _PACKAGE_SCRIPTS.search(k)}
+        if isinstance(scripts, dict)
+        else {}
+    )
+    return {**found, **{key: data[key] for key in _PACKAGE_KEYS if key in data}}
+
+
+def _targets(source: str | None) -> Mapping[str, str]:
+    """Rules of a makefile, and the assignments above all of them."""
+    found: dict[str, list[str]] = {}
+    current = "variables"
+    for line in (source or "").splitlines():
+        rule = re.match(r"^([\w./%-]+(?: [\w./%-]+)*)\s*:(?!=)|^task[ (:]+(\w+)", line)
+        if rule:
+            current = (rule.group(1) or rule.group(2)).strip()
+        if line.strip() and not line.lstrip().startswith("#"):
+            key = "variables" if re.match(r"^[\w.]+\s*[:?+]?=", line) else current
+            found.setdefault(key, []).append(line.rstrip())
+    wanted = re.compile(r"variables|test|check|lint|cover|ci\b|all\b|spec|verify")
+    return {name: "\n".join(lines) for name, lines in found.items() if wanted.search(name)}
+
+
+def _test_lines(source: str | None) -> Mapping[str, str]:
+    words = re.compile(r"test|surefire|failsafe|jacoco|harness|ignoreFailures|skip|clippy|lint|profile", re.IGNORECASE)
+    lines = [line.strip() for line in (source or "").splitlines() if words.search(line)]
+    return {"test settings": "\n".join(lines)} if lines else {}
+
+
+def _check_conftest(path: str, old: str | None, new: str | None) -> Iterator[IntegrityFinding]:
+    """Fixtures may be added; whatever is there already, and whatever acts on tests unasked, is a finding."""
+    if new is None:
+        yield _finding("config_changed", path, "conftest.py is gone", old, new)
+        return
+    before, after = _statements(old), _statements(new)
+    if after is None:
+        yield _finding("unreadable", path, "conftest.py is no valid Python any more", old, new)
+        return
+    if any(statement not in after for statement in before or ()):
+        yield _finding("config_changed", path, "existing parts of conftest.py are changed", old, new)
+    for text in hooks(new, known=old):
+        yield _finding("exit_status_hook", path, text, old, new)
+    for statement in after:
+        if statement not in (before or ()) and re.search(
+            r"autouse|collect_ignore|pytest_plugins|pytestmark", statement
+        ):
+            yield _finding("collection_changed", path, f"acts on every test: `{statement[:120]}`", old, new)
+
+
+def _statements(source: str | None) -> list[str] | None:
+    tree = python_tests.syntax((source or "").encode())
+    return None if tree is None else python_tests.statements(tree)
+
+
+# ── sources ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_AWARE: Final = re.compile(
+    r"PYTEST_CURRENT_TEST|PYTEST_VERSION|[\"'](pytest|_pytest|unittest)[\"']\s*(not\s+)?in\s+sys\.modules"
+    r"|sys\.modules(\.get\(|\[)\s*[\"'](_?pytest|unittest)|\b_pytest\b|JEST_WORKER_ID|VITEST(_WORKER_ID|_POOL_ID)\b"
+    r"|process\.env\.NODE_ENV\s*===?\s*[\"']test|RUNNING_TESTS|\btesting\.Testing\(\)"
+)
+
+
+def _check_source(path: str, old: str | None, new: str) -> Iterator[IntegrityFinding]:
+    known = set((old or "").splitlines())
+    added = [line for line in new.splitlines() if line not in known]
+    for line in added:
+        if _AWARE.search(line):
+            yield _finding("aware_of_tests", path, f"`{line.strip()[:160]}`", old, new)
+    if path.endswith(".py"):
+        yield from (_finding("exit_status_hook", path, text, old, new) for text in hooks(new, known=old, product=True))
+
+
+_RUNNERS: Final = frozenset(
+    (
+        "pytest",
+        "_pytest",
+        "py",
+        "unittest",
+        "nose",
+        "nose2",
+        "pluggy",
+        "iniconfig",
+        "coverage",
+        "mock",
+        "xdist",
+        "doctest",
+    )
+)
+_IMPORT_ROOTS: Final = ("", "src/", "lib/", "test/", "tests/")
+
+
+def _shadows(path: str) -> str:
+    """A new file that is found before the module which the runner means to import."""
+    for root in _IMPORT_ROOTS:
+        if not path.startswith(root):
+            continue
+        first = path[len(root) :].split("/")[0]
+        module = first.removesuffix(".py")
+        if first == path[len(root) :] and module == first:
+            continue  # no Python file
+        if module in _RUNNERS or (module in sys.stdlib_module_names and first.endswith(".py")):
+            return f"`{module}` is imported from here in place of the real one"
+    if "node_modules/" in path:
+        return "a file below node_modules stands in for an installed package"
+    return ""
+
+
+# ── hunks ────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _finding(
+    kind: str, path: str, detail: str, old: str | None, new: str | None, problem: Problem | None = None
+) -> IntegrityFinding:
+    old_span, new_span = (problem.old, problem.new) if problem else (None, None)
+    return IntegrityFinding(kind=kind, path=path, detail=detail, hunk=hunk(old or "", new or "", old_span, new_span))
+
+
+def hunk(old: str, new: str, old_span: tuple[int, int] | None = None, new_span: tuple[int, int] | None = None) -> str:
+    """The part of the unified diff that touches one of the spans (first and last line, from 1); all of it without."""
+    before, after = old.splitlines(), new.splitlines()
+    groups = difflib.SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(3)
+    parts = []
+    for group in groups:
+        (_, i1, _, j1, _), (_, _, i2, _, j2) = group[0], group[-1]
+        if (old_span or new_span) and not (_touches(old_span, i1, i2) or _touches(new_span, j1, j2)):
+            continue
+        parts.append(f"@@ -{i1 + 1},{i2 - i1} +{j1 + 1},{j2 - j1} @@")
+        for tag, a, b, c, d in group:
+            if tag == "equal":
+                parts += [f" {line}" for line in before[a:b]]
+            else:
+                parts += [f"-{line}" for line in before[a:b]] + [f"+{line}" for line in after[c:d]]
+    text = "\n".join(parts)
+    return text if len(text) <= HUNK_LIMIT else f"{text[:HUNK_LIMIT]}\n… {len(text) - HUNK_LIMIT} characters more"
+
+
+def _touches(span: tuple[int, int] | None, start: int, end: int) -> bool:
+    return span is not None and span[0] <= end and start < span[1]
+
+
+def _old(base: BaseTree, path: str) -> str | None:
+    entry = base.entries.get(path)
+    return None if entry is None or entry.mode == GITLINK else base.content(path).decode("utf-8", "replace")
+
+
+def _new(draft: Draft, path: str) -> str | None:
+    file = draft.edits[path]
+    return None if file is None else file.content.decode("utf-8", "replace")

@@ -1,0 +1,147 @@
+"""What a test file in another language than Python says, by its text: declared tests, marks, assertions. Pure.
+
+Without a parser a finding is rougher than for Python, so it leans to telling: a person looks at the hunk.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from agent.verify.python_tests import Problem
+
+
+@dataclass(frozen=True)
+class Language:
+    """Patterns over one line of a test file."""
+
+    declares: str
+    """Group ``name`` is the test's name; ``None`` where the declaration itself is the sign."""
+    skips: str
+    focuses: str
+    asserts: str
+    comment: str = "//"
+
+
+_JS: Final = Language(
+    declares=r"\b(?:it|test|describe|specify|context|suite)(?:\.\w+)*(?:\([^'\"`]*?\))?\s*\(\s*(?P<quote>['\"`])(?P<name>.*?)(?P=quote)",
+    skips=r"\.(skip|todo|fails|failing|skipIf|runIf)\b|\b(xit|xtest|xdescribe|xcontext)\s*\(|\bthis\.skip\(|\bskip:\s*(true|['\"])"
+    r"|\btodo:\s*(true|['\"])|\bt\.(skip|todo)\(",
+    focuses=r"\.only\b|\b(fit|fdescribe|ftest)\s*\(|\bonly:\s*true",
+    asserts=r"\bexpect\s*\(|\bassert[.\w]*\s*\(|\.should\b|\bt\.(is|deepEqual|true|false|throws|like|equal|ok|same)\(",
+)
+_GO: Final = Language(
+    declares=r"^func (?P<name>(Test|Benchmark|Fuzz|Example)\w*)\s*\(|\bt\.Run\(\s*\"(?P<sub>[^\"]*)\"",
+    skips=r"\bt\.Skip(f|Now)?\(|^//go:build|^// \+build",
+    focuses=r"$^",
+    asserts=r"\bt\.(Error|Fatal|Fail)\w*\(|\b(assert|require|is|c|qt)\.\w+\(",
+)
+_RUST: Final = Language(
+    declares=r"\bfn (?P<name>\w+)\s*[(<]",
+    skips=r"#\[\s*(ignore|should_panic|cfg_attr\([^)]*ignore)|#\[cfg\((?!test\b)",
+    focuses=r"$^",
+    asserts=r"\b(assert|assert_eq|assert_ne|debug_assert|panic|matches|insta::\w+|assert_\w+)!",
+)
+_JVM: Final = Language(
+    declares=r"\b(?:void|fun)\s+(?P<name>`[^`]+`|\w+)\s*\(",
+    skips=r"@(Disabled|Ignore)\w*\b|\bassume\w*\s*\(|Assumptions\.|@EnabledIf|enabled\s*=\s*false|\.config\(enabled",
+    focuses=r"\bf:\s|@Focus",
+    asserts=r"\bassert\w*\s*\(|\bverify\w*\s*\(|\bshould\w*\b|\bexpect\w*\s*\(|\bfail\s*\(",
+)
+_RUBY: Final = Language(
+    declares=r"\b(?:it|specify|scenario|describe|context|test)\s*\(?\s*(?P<quote>['\"])(?P<name>.*?)(?P=quote)"
+    r"|\bdef (?P<method>test_\w+)",
+    skips=r"\b(xit|xdescribe|xcontext|xspecify|pending|skip)\b",
+    focuses=r"\b(fit|fdescribe|fcontext|focus)\b",
+    asserts=r"\bexpect\b|\bassert\w*\b|\brefute\w*\b|\bshould\b|\bmust_\w+|\bwont_\w+",
+    comment="#",
+)
+_PHP: Final = Language(
+    declares=r"\bfunction (?P<name>\w+)\s*\(|\b(?:it|test)\(\s*(?P<quote>['\"])(?P<title>.*?)(?P=quote)",
+    skips=r"markTestSkipped|markTestIncomplete|->skip\(|->todo\(|#\[RequiresPhp|@requires",
+    focuses=r"->only\(",
+    asserts=r"\bassert\w*\(|\bexpect\w*\(|->should\w*\(",
+)
+_C: Final = Language(
+    declares=r"\b(?:TEST|TEST_F|TEST_P|TEST_CASE|SCENARIO|BOOST_AUTO_TEST_CASE|Fact|Theory)\s*\(?\s*(?P<name>[^){]*)"
+    r"|\bvoid (?P<method>\w*[Tt]est\w*)\s*\(",
+    skips=r"DISABLED_|GTEST_SKIP|SKIP\(|\[Ignore|Skip\s*=|\[\.|XCTSkip|disabled\(",
+    focuses=r"$^",
+    asserts=r"\b(ASSERT|EXPECT|CHECK|REQUIRE|BOOST_\w+|XCTAssert|assert|Assert)\w*[.(]|#expect|#require",
+)
+_SHELL: Final = Language(
+    declares=r"@test\s+(?P<quote>['\"])(?P<name>.*?)(?P=quote)|^(?P<method>test_\w+)\s*\(\)",
+    skips=r"\bskip\b",
+    focuses=r"bats:focus",
+    asserts=r"\bassert\w*\b|\[\s|\[\[\s|\btest\s+-",
+    comment="#",
+)
+
+_LANGUAGES: Final[Mapping[str, Language]] = {
+    **dict.fromkeys(("js", "jsx", "ts", "tsx", "mjs", "cjs", "mts", "cts", "vue", "svelte"), _JS),
+    "go": _GO,
+    "rs": _RUST,
+    **dict.fromkeys(("java", "kt", "kts", "scala", "groovy"), _JVM),
+    "rb": _RUBY,
+    "php": _PHP,
+    **dict.fromkeys(("c", "cc", "cpp", "cxx", "h", "hpp", "cs", "swift", "m", "mm"), _C),
+    **dict.fromkeys(("sh", "bats", "bash"), _SHELL),
+}
+
+
+def knows(path: str) -> bool:
+    """Whether the file is in a language that can be compared here."""
+    return _suffix(path) in _LANGUAGES
+
+
+def compare(path: str, old: str | None, new: str | None, *, may_change: bool) -> Iterator[Problem]:
+    """Every way in which ``new`` says less than ``old``; nothing for a file that is new, but a focus mark."""
+    language = _LANGUAGES[_suffix(path)]
+    before, after = _lines(old, language), _lines(new, language)
+    if old is None:
+        return
+    if new is None:
+        yield Problem("test_deleted", "", "the test file is gone", None, None)
+        return
+    for name in sorted((Counter(_names(before, language)) - Counter(_names(after, language))).elements()):
+        yield Problem("test_deleted", name, f"the test `{name}` is gone or has another name", None, None)
+    for line in (_marked(after, language.skips) - _marked(before, language.skips)).elements():
+        yield Problem("test_skipped", "", f"skipped or expected to fail: `{line[:160]}`", None, None)
+    for line in (_marked(after, language.focuses) - _marked(before, language.focuses)).elements():
+        yield Problem("collection_changed", "", f"only this runs: `{line[:160]}`", None, None)
+    fewer = _marked(before, language.asserts).total() - _marked(after, language.asserts).total()
+    if fewer > 0:
+        yield Problem("assertion_removed", "", f"{fewer} fewer assertions", None, None)
+    gone = [line for line in (Counter(before) - Counter(after)).elements() if re.search(r"\w", line)]
+    if gone and not may_change:
+        detail = f"existing lines are changed, and the plan gives no reason: `{gone[0][:120]}`"
+        yield Problem("test_changed", "", detail, None, None)
+
+
+def _suffix(path: str) -> str:
+    return path.rsplit(".", 1)[-1].lower()
+
+
+def _lines(source: str | None, language: Language) -> list[str]:
+    stripped = (line.strip() for line in (source or "").splitlines())
+    return [line for line in stripped if line and not _is_comment(line, language)]
+
+
+def _is_comment(line: str, language: Language) -> bool:
+    return line.startswith(language.comment) and not line.startswith(("//go:build", "// +build"))
+
+
+def _marked(lines: list[str], pattern: str) -> Counter[str]:
+    return Counter(line for line in lines if re.search(pattern, line))
+
+
+def _names(lines: list[str], language: Language) -> Iterator[str]:
+    for line in lines:
+        for match in re.finditer(language.declares, line):
+            groups = match.groupdict()
+            name = next((v for k, v in groups.items() if k != "quote" and v), "")
+            if name:
+                yield name.strip()

@@ -1,0 +1,305 @@
+"""Ways in which a change makes the tests say less, each one found and shown with its hunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from agent.git import Git
+from agent.tree import BaseTree
+from agent.types import IntegrityFinding, Plan, PlanStep
+from agent.verify.integrity import check, is_test, is_test_config
+from tests.support.repository import Repository
+
+Files = Mapping[str, str | None]
+
+
+def plan(test_changes: str = "") -> Plan:
+    return Plan(intent="bug_fix", summary="s", steps=(PlanStep(id="1", objective="o"),), test_changes=test_changes)
+
+
+@pytest.fixture
+def repository(tmp_path: Path) -> Repository:
+    return Repository(tmp_path / "origin")
+
+
+@pytest.fixture
+def git(tmp_path: Path) -> Iterator[Git]:
+    with Git.init(tmp_path / "own.git") as git:
+        yield git
+
+
+class Changes:
+    def __init__(self, repository: Repository, git: Git) -> None:
+        self._repository, self._git = repository, git
+
+    def __call__(self, before: Files, after: Files, test_changes: str = "") -> tuple[IntegrityFinding, ...]:
+        self._repository.commit({path: text for path, text in before.items() if text is not None})
+        base = BaseTree.load(self._git, self._git.fetch(self._repository.url, "refs/heads/main"))
+        draft = base.draft()
+        for path, text in after.items():
+            draft = draft.without(path) if text is None else draft.with_file(path, text.encode())
+        return check(base, draft, plan(test_changes))
+
+
+@pytest.fixture
+def findings(repository: Repository, git: Git) -> Changes:
+    return Changes(repository, git)
+
+
+HEAD = "import pytest, unittest, contextlib\nfrom calc import add\n\n"
+TEST = "def test_add():\n    assert add(1, 2) == 3\n    assert add(0, 0) == 0\n"
+CASES = "@pytest.mark.parametrize('a, b', [(1, 2), (3, 4)])\ndef test_cases(a, b):\n    assert add(a, b) == a + b\n"
+CLASS = "class TestAdd(unittest.TestCase):\n    def test_one(self):\n        self.assertEqual(add(1, 1), 2)\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kinds"),
+    [
+        (TEST, "", {"test_deleted"}),
+        (TEST, TEST.replace("test_add", "check_add"), {"test_renamed"}),
+        (TEST, "@pytest.mark.skip\n" + TEST, {"test_skipped"}),
+        (TEST, "@pytest.mark.xfail(reason='x')\n" + TEST, {"test_skipped"}),
+        (TEST, "@unittest.skipIf(True, 'x')\n" + TEST, {"test_skipped"}),
+        (TEST, "pytestmark = pytest.mark.skip\n" + TEST, {"test_skipped", "collection_changed"}),
+        (TEST, "pytest.skip('x', allow_module_level=True)\n" + TEST, {"test_skipped"}),
+        (TEST, TEST.replace("():\n", "():\n    pytest.skip('later')\n"), {"test_skipped"}),
+        (TEST, "def test_add():\n    pass\n", {"test_emptied"}),
+        (TEST, "def test_add():\n    add(1, 2)\n", {"test_emptied"}),
+        (TEST, "def test_add():\n    assert add(1, 2) == 3\n", {"assertion_removed"}),
+        (TEST, TEST.replace("== 3", "in (3, -1)"), {"assertion_loosened"}),
+        (TEST, TEST.replace("add(1, 2) == 3", "add(1, 2)"), {"assertion_loosened"}),
+        (TEST, TEST.replace("add(1, 2) == 3", "add(1, 2) == 3 or True"), {"assertion_loosened", "always_true"}),
+        (TEST, TEST.replace("add(1, 2) == 3", "True"), {"assertion_loosened", "always_true"}),
+        (TEST, TEST.replace("add(1, 2) == 3", "(add(1, 2) == 3, 'm')"), {"always_true"}),
+        (TEST, TEST.replace("():\n", "():\n    return\n"), {"test_emptied"}),
+        (TEST, TEST.replace("():\n", "():\n    if add:\n        return\n"), {"early_return"}),
+        (
+            TEST,
+            "def test_add():\n    try:\n        assert add(1, 2) == 3\n        assert add(0, 0) == 0\n"
+            "    except Exception:\n        pass\n",
+            {"failure_swallowed"},
+        ),
+        (
+            TEST,
+            "def test_add():\n    with contextlib.suppress(AssertionError):\n        assert add(1, 2) == 3\n"
+            "        assert add(0, 0) == 0\n",
+            {"failure_swallowed"},
+        ),
+        (
+            TEST,
+            "def test_add():\n    if False:\n        assert add(1, 2) == 3\n        assert add(0, 0) == 0\n",
+            {"test_emptied"},
+        ),
+        (
+            TEST,
+            "def test_add():\n    def inner():\n        assert add(1, 2) == 3\n        assert add(0, 0) == 0\n",
+            {"test_emptied"},
+        ),
+        (TEST, TEST + "\ndef test_add():\n    assert add\n", {"test_shadowed", "assertion_removed"}),
+        (TEST, TEST + "\ntest_add = None\n", {"collection_changed"}),
+        (TEST, TEST + "\ndel test_add\n", {"collection_changed"}),
+        (TEST, TEST + "\ntest_add.__test__ = False\n", {"collection_changed"}),
+        (TEST, TEST.replace("== 3", "== -1"), {"test_changed"}),
+        (CASES, CASES.replace(", (3, 4)", ""), {"parameters_removed"}),
+        (CASES, CASES.replace("[(1, 2), (3, 4)]", "load()"), {"parameters_removed"}),
+        (CASES, CASES.replace("(3, 4)", "pytest.param(3, 4, marks=pytest.mark.skip)"), {"test_skipped"}),
+        (CLASS, CLASS.replace("(unittest.TestCase)", "").replace("TestAdd", "Add"), {"test_renamed"}),
+        (CLASS, CLASS.replace("    def", "    __test__ = False\n    def"), {"collection_changed"}),
+        (CLASS, CLASS.replace("class", "@unittest.skip('x')\nclass"), {"test_skipped"}),
+        (CLASS, CLASS.replace("assertEqual(add(1, 1), 2)", "assertTrue(add(1, 1))"), {"assertion_loosened"}),
+        (
+            "def test_bad():\n    with pytest.raises(ValueError):\n        add(None, 1)\n",
+            "def test_bad():\n    with pytest.raises(Exception):\n        add(None, 1)\n",
+            {"assertion_loosened"},
+        ),
+        (
+            "def check(x):\n    assert x == 3\n\ndef test_add():\n    check(add(1, 2))\n",
+            "def check(x):\n    pass\n\ndef test_add():\n    check(add(1, 2))\n",
+            {"test_emptied"},
+        ),
+        (TEST, "def test_add(:\n", {"unreadable"}),
+        (TEST, TEST + "\nimport os\nos._exit(0)\n", {"exit_status_hook", "collection_changed"}),
+        (TEST, TEST + "\npytest.fail = print\n", {"exit_status_hook"}),
+    ],
+)
+def test_python_tests_that_say_less(findings: Changes, old: str, new: str, kinds: set[str]) -> None:
+    found = findings({"tests/test_calc.py": HEAD + old}, {"tests/test_calc.py": HEAD + new})
+    assert {finding.kind for finding in found} == kinds
+    assert all(finding.path == "tests/test_calc.py" and finding.hunk.startswith("@@ ") for finding in found)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (TEST, TEST + "\ndef test_more():\n    assert add(2, 2) == 4\n"),
+        (TEST, "# a comment\n" + TEST.replace("    assert add(1", "\n    assert  add(1")),
+        (CASES, CASES.replace("(3, 4)]", "(3, 4)]").replace("import", "import")),
+        (CLASS, CLASS + "\n    def test_two(self):\n        self.assertEqual(add(1, 2), 3)\n"),
+        (
+            TEST,
+            "import sys\nfrom unittest import mock\n\n"
+            + TEST
+            + "\ndef test_new():\n    with mock.patch('sys.exit'):\n        assert add(1, 1) == 2\n",
+        ),
+    ],
+)
+def test_python_tests_that_say_no_less(findings: Changes, old: str, new: str) -> None:
+    assert findings({"tests/test_calc.py": HEAD + old}, {"tests/test_calc.py": HEAD + new}) == ()
+
+
+def test_a_moved_test_is_not_lost(findings: Changes) -> None:
+    assert findings({"test_a.py": HEAD + TEST}, {"test_a.py": None, "tests/test_b.py": HEAD + TEST}) == ()
+
+
+def test_a_plan_that_says_why_allows_other_expectations_and_no_weakening(findings: Changes) -> None:
+    before = {"test_a.py": HEAD + TEST}
+    assert findings(before, {"test_a.py": HEAD + TEST.replace("== 3", "== 4")}, "the issue asks for it") == ()
+    (found,) = findings(before, {"test_a.py": HEAD + "@pytest.mark.skip\n" + TEST}, "the issue asks for it")
+    assert found.kind == "test_skipped"
+
+
+def test_the_hunk_shows_the_test_and_nothing_else(findings: Changes) -> None:
+    many = "".join(f"def test_{n}():\n    assert add({n}, 1) == {n} + 1\n\n\n" for n in range(20))
+    (found,) = findings(
+        {"test_a.py": HEAD + many},
+        {"test_a.py": HEAD.replace("import", "import sys, ", 1) + many.replace("add(15, 1) == 15", "add(15, 1) >= 15")},
+    )
+    assert "-    assert add(15, 1) == 15 + 1\n+    assert add(15, 1) >= 15 + 1" in found.hunk
+    assert "import sys" not in found.hunk
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "kinds"),
+    [
+        ("pytest.ini", "[pytest]\n", "[pytest]\naddopts = --deselect x\n", {"config_changed"}),
+        (
+            "pyproject.toml",
+            "[project]\nname = 'a'\n",
+            "[project]\nname = 'a'\n[tool.pytest.ini_options]\naddopts = '-k x'\n",
+            {"config_changed"},
+        ),
+        ("pyproject.toml", "[project]\nname = 'a'\n", "[project]\nname = 'a'\ndependencies = ['x']\n", set()),
+        (
+            "pyproject.toml",
+            "[tool.coverage.report]\nfail_under = 90\n",
+            "[tool.coverage.report]\nfail_under = 9\n",
+            {"config_changed"},
+        ),
+        (
+            "setup.cfg",
+            "[metadata]\nname = a\n",
+            "[metadata]\nname = a\n[tool:pytest]\naddopts = -x\n",
+            {"config_changed"},
+        ),
+        ("setup.cfg", "[metadata]\nname = a\n", "[metadata]\nname = b\n", set()),
+        ("tox.ini", "[tox]\n", "[tox]\nskipsdist = true\n", {"config_changed"}),
+        ("package.json", '{"scripts": {"test": "jest"}}', '{"scripts": {"test": "true"}}', {"config_changed"}),
+        (
+            "package.json",
+            '{"scripts": {"test": "jest"}}',
+            '{"scripts": {"test": "jest"}, "dependencies": {"a": "1"}}',
+            set(),
+        ),
+        ("Makefile", "test:\n\tpytest\nbuild:\n\tcc\n", "test:\n\tpytest || true\nbuild:\n\tcc\n", {"config_changed"}),
+        ("Makefile", "test:\n\tpytest\nbuild:\n\tcc\n", "test:\n\tpytest\nbuild:\n\tgcc\n", set()),
+        (".github/workflows/ci.yml", "on: push\n", "on: never\n", {"ci_changed"}),
+        ("sitecustomize.py", None, "import os\n", {"runner_shadowed"}),
+        ("pytest.py", None, "def main(): return 0\n", {"runner_shadowed"}),
+        ("src/unittest/__init__.py", None, "\n", {"runner_shadowed"}),
+        ("re.py", None, "\n", {"runner_shadowed"}),
+        ("pkg/re.py", None, "\n", set()),
+        ("conftest.py", None, "import pytest\n\n@pytest.fixture\ndef x():\n    return 1\n", set()),
+        ("conftest.py", None, "def pytest_sessionfinish(session):\n    session.exitstatus = 0\n", {"exit_status_hook"}),
+        ("conftest.py", "X = 1\n", "X = 2\n", {"config_changed"}),
+        ("conftest.py", "X = 1\n", "X = 1\ncollect_ignore = ['test_a.py']\n", {"collection_changed"}),
+        ("calc.py", "x = 1\n", "import os\nx = 'PYTEST_CURRENT_TEST' in os.environ\n", {"aware_of_tests"}),
+        ("calc.py", "x = 1\n", "import os\nos._exit(0)\n", {"exit_status_hook"}),
+        ("calc.py", "x = 1\n", "import atexit\natexit.register(print)\n", set()),
+        ("tests/data/expected.json", "1\n", "2\n", {"test_changed"}),
+        ("tests/data/expected.json", None, "2\n", set()),
+        ("tests/data/expected.json", "1\n", None, {"test_deleted"}),
+    ],
+)
+def test_what_decides_how_tests_run(
+    findings: Changes, path: str, old: str | None, new: str | None, kinds: set[str]
+) -> None:
+    found = findings({"README": "x", path: old}, {path: new})
+    assert {finding.kind for finding in found} == kinds
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "new", "kinds"),
+    [
+        (
+            "a.test.js",
+            "it('adds', () => {\n  expect(add(1)).toBe(2)\n})\n",
+            "it.skip('adds', () => {\n  expect(add(1)).toBe(2)\n})\n",
+            {"test_skipped", "test_changed"},
+        ),
+        (
+            "a.test.js",
+            "it('adds', () => {\n  expect(add(1)).toBe(2)\n})\n",
+            "it('adds', () => {\n})\n",
+            {"assertion_removed", "test_changed"},
+        ),
+        (
+            "a.test.js",
+            "it('adds', () => {})\n",
+            "xit('adds', () => {})\n",
+            {"test_skipped", "test_changed", "test_deleted"},
+        ),
+        (
+            "a.test.js",
+            "it('adds', () => {})\n",
+            "it('adds', () => {})\nit.only('b', () => {})\n",
+            {"collection_changed"},
+        ),
+        ("a.test.js", "it('adds', () => {})\n", "it('adds', () => {})\nit('b', () => {})\n", set()),
+        (
+            "a_test.go",
+            "func TestA(t *testing.T) {\n}\n",
+            "func TestA(t *testing.T) {\n\tt.Skip()\n}\n",
+            {"test_skipped"},
+        ),
+        (
+            "a_test.go",
+            "func TestA(t *testing.T) {\n}\n",
+            "func testA(t *testing.T) {\n}\n",
+            {"test_deleted", "test_changed"},
+        ),
+        (
+            "tests/a.rs",
+            "#[test]\nfn a() { assert_eq!(1, 1); }\n",
+            "#[test]\n#[ignore]\nfn a() { assert_eq!(1, 1); }\n",
+            {"test_skipped"},
+        ),
+        (
+            "ATest.java",
+            "@Test\nvoid adds() { assertEquals(1, 1); }\n",
+            "@Disabled\n@Test\nvoid adds() { assertEquals(1, 1); }\n",
+            {"test_skipped"},
+        ),
+        ("spec/a_spec.rb", "it 'adds' do\nend\n", None, {"test_deleted"}),
+        ("__snapshots__/a.snap", "x\n", "y\n", {"test_changed"}),
+    ],
+)
+def test_other_languages(findings: Changes, path: str, old: str, new: str | None, kinds: set[str]) -> None:
+    assert {finding.kind for finding in findings({path: old}, {path: new})} == kinds
+
+
+def test_paths_of_tests_and_of_what_configures_them() -> None:
+    tests = ["test_a.py", "a/tests/b.txt", "a_test.go", "src/a.test.ts", "spec/a_spec.rb", "src/test/java/ATest.java"]
+    others = ["a.py", "src/contest.py", "src/pkg/testing/helpers.py", "latest.py", "protest/a.py", "docs/testing.md"]
+    assert [path for path in tests + others if is_test(path)] == tests
+    configured = [
+        "conftest.py",
+        "a/pytest.ini",
+        "package.json",
+        ".github/workflows/a.yml",
+        "Makefile",
+        "sitecustomize.py",
+    ]
+    assert [path for path in [*configured, "a.py", "README.md"] if is_test_config(path)] == configured

@@ -1,0 +1,105 @@
+"""Red on the base, green on the head, each measured apart from the work."""
+
+from __future__ import annotations
+
+from agent.types import SuiteStatus, TestOutcome
+from agent.verify.compare import compare
+from agent.verify.proof import prove, with_only_tests
+from tests.unit.verify.conftest import MakeBench
+
+FILES = {
+    "calc.py": "def add(a, b):\n    return a - b\n",
+    "test_calc.py": "from calc import add\n\n\ndef test_zero():\n    assert add(1, 0) == 1\n",
+}
+MORE = """
+import pytest
+
+@pytest.mark.parametrize("b", [1, 2])
+def test_more(b):
+    assert add(1, b) == 1 + b
+"""
+FIXED = "def add(a, b):\n    return a + b\n\n\ndef twice(a):\n    return add(a, a)\n"
+
+
+def test_new_tests_go_from_red_to_green(bench: MakeBench) -> None:
+    made = bench(FILES)
+    draft = made.draft(
+        {
+            "calc.py": FIXED,
+            "test_calc.py": FILES["test_calc.py"] + MORE,
+            "test_twice.py": "from calc import twice\n\n\ndef test_twice():\n    assert twice(2) == 4\n",
+            "test_idle.py": "def test_idle():\n    assert len('ab') == 2\n",
+        }
+    )
+    before, after = made.harness.run(made.base), made.harness.run(draft)
+    comparison = compare(before, after)
+    assert comparison.clean
+    assert comparison.added == (
+        "test_calc.py::test_more[1]",
+        "test_calc.py::test_more[2]",
+        "test_idle.py::test_idle",
+        "test_twice.py::test_twice",
+    )
+    proofs = {proof.test: proof for proof in prove(made.harness, draft, before, after)}
+    assert {test: (proof.on_base, proof.on_head, proof.holds) for test, proof in proofs.items()} == {
+        "test_calc.py::test_more[1]": ("failed", "passed", True),
+        "test_calc.py::test_more[2]": ("failed", "passed", True),
+        "test_idle.py::test_idle": ("passed", "passed", False),
+        "test_twice.py::test_twice": ("error", "passed", True),
+    }
+    assert "twice" in proofs["test_twice.py::test_twice"].base_message
+    assert "assert" in proofs["test_calc.py::test_more[1]"].base_message
+    proof = proofs["test_calc.py::test_more[1]"]
+    assert (
+        proof.command == ("sh", "-c", "python3 -m pytest 'test_calc.py::test_more[1]'")
+        or proof.command[-1] == proof.test
+    )
+    assert proof.base_digest == with_only_tests(draft).tree_id() != made.base.tree_id()
+    assert proof.head_digest == draft.tree_id()
+
+
+def test_a_test_file_that_fails_to_load_for_another_reason_proves_nothing(bench: MakeBench) -> None:
+    made = bench(FILES)
+    draft = made.draft(
+        {
+            "calc.py": FIXED,
+            "flag.txt": "on",
+            "test_flag.py": "import pathlib\n\nif not pathlib.Path('flag.txt').exists():\n"
+            "    import some_package\n\n\ndef test_flag():\n    assert True\n",
+        }
+    )
+    before, after = made.harness.run(made.base), made.harness.run(draft)
+    proofs = {proof.test: proof for proof in prove(made.harness, draft, before, after)}
+    proof = proofs["test_flag.py::test_flag"]
+    assert (proof.on_base, proof.on_head, proof.holds) == ("not_run", "passed", False)
+    assert "some_package" in proof.base_message
+
+
+def test_a_repaired_test_is_proven_too(bench: MakeBench) -> None:
+    made = bench({**FILES, "test_calc.py": "from calc import add\n\n\ndef test_one():\n    assert add(1, 1) == 2\n"})
+    draft = made.draft({"calc.py": FIXED})
+    before, after = made.harness.run(made.base), made.harness.run(draft)
+    assert compare(before, after).fixed == ("test_calc.py::test_one",)
+    (proof,) = prove(made.harness, draft, before, after)
+    assert (proof.on_base, proof.on_head) == (TestOutcome.FAILED, TestOutcome.PASSED)
+
+
+def test_a_runner_that_turns_failures_into_passes_is_caught(bench: MakeBench) -> None:
+    """The whole suite looks green, and the report agrees with the exit code; only the canary knows better."""
+    made = bench({**FILES, "test_calc.py": "from calc import add\n\n\ndef test_one():\n    assert add(1, 1) == 2\n"})
+    draft = made.draft(
+        {
+            "calc.py": FILES["calc.py"] + "\nimport sys\nfor name, module in list(sys.modules.items()):\n"
+            "    if name == '_pytest.runner':\n"
+            "        original = module.call_and_report\n"
+            "        def lenient(item, when, log=True, **kw):\n"
+            "            item.obj = (lambda *a, **k: None) if when == 'call' else item.obj\n"
+            "            return original(item, when, log, **kw)\n"
+            "        module.call_and_report = lenient\n"
+        }
+    )
+    before, after = made.harness.run(made.base), made.harness.run(draft)
+    assert (before.status, after.status) == (SuiteStatus.FAILING, SuiteStatus.OK)
+    (proof,) = prove(made.harness, draft, before, after)
+    assert (proof.on_base, proof.on_head, proof.holds) == ("failed", "not_run", False)
+    assert "must fail" in proof.head_message
