@@ -131,7 +131,7 @@ class Link:
             ) from None
         except (openai.APITimeoutError, httpx.TimeoutException) as error:
             raise TimedOut("the model endpoint was silent for too long", why=type(error).__name__) from None
-        except (openai.APIConnectionError, httpx.HTTPError, httpx.InvalidURL) as error:
+        except (openai.OpenAIError, httpx.HTTPError, httpx.InvalidURL) as error:
             # The request hangs on the exception and its headers hold the key: only the text of the cause goes on.
             why = faults.excerpt(str(error.__cause__ or error), self._secrets)
             if started:
@@ -170,6 +170,8 @@ def _sent(body: Mapping[str, Any]) -> set[str]:
 
 class ModelClient:
     """Completes conversations at an endpoint, within a budget, writing each call into the run's log.
+
+    One call at a time; not for several threads.
 
     Args:
         endpoint: where to ask first.

@@ -92,6 +92,9 @@ def _object_text(arguments: str) -> str:
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+_LINE_BYTES = 8 * 1024 * 1024  # one event of a stream
+
+
 class Lines:
     """Cuts bytes into lines of text; a line longer than ``limit`` bytes is an error."""
 
@@ -196,7 +199,8 @@ class Assembly:
         calls = delta.get("tool_calls")
         for position, call in enumerate(calls if isinstance(calls, list) else ()):
             if isinstance(call, Mapping):
-                self._take_call(call, position if whole else call.get("index"), whole)
+                index = call.get("index")
+                self._take_call(call, position if whole else index if isinstance(index, int) else None, whole)
         legacy = delta.get("function_call")
         if isinstance(legacy, Mapping):
             self._take_call({"function": legacy}, "legacy", whole)
@@ -355,7 +359,7 @@ def payloads(pieces: Iterator[bytes], content_type: str, limit: int) -> Iterator
     Raises:
         MalformedReply: a web page, broken JSON, or more than ``limit`` bytes.
     """
-    lines, events, total = Lines(limit), ServerSentEvents(), 0
+    lines, events, total = Lines(min(limit, _LINE_BYTES)), ServerSentEvents(), 0
     streaming = "event-stream" in content_type
     whole: list[bytes] = []
     for piece in pieces:

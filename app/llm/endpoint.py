@@ -87,9 +87,9 @@ class Gateway:
             run_id = await self._run_of(request)
             data = await _read(request, self._config.limits.body_bytes)
             body = requests.parse(data, self._config.models)
+            call = self._entered(run_id, body)
             # Five bytes a token is fewer tokens than any text has: only what surely can't be paid is refused here.
-            await self._admit(run_id, len(data) // 5)
-            return await _while_listening(request, self._begun(run_id, body))
+            return await _while_listening(request, self._answered(call, len(data) // 5))
         except Refused as refusal:
             return _refusal(refusal)
 
@@ -106,7 +106,8 @@ class Gateway:
             raise Refused(refusal.what, status=401, code="run_token_refused") from None
         return run_id
 
-    async def _admit(self, run_id: str, tokens: int) -> None:
+    def _entered(self, run_id: str, body: dict[str, Any]) -> _Call:
+        # Looked at and counted without a pause between, so that calls at the same moment can't all pass.
         if self._under_way[run_id] >= self._config.in_flight:
             raise Refused(
                 "this run has too many calls under way",
@@ -114,16 +115,12 @@ class Gateway:
                 code="too_many_calls",
                 headers={"retry-after": "1"},
             )
-        try:
-            await self._ledger.admit(run_id, tokens)
-        except BudgetReached as reached:
-            # 403 and not 429: waiting does not help, and no client repeats it.
-            raise Refused(str(reached), status=403, code=faults.BUDGET_CODE) from None
+        return _Call(run_id, body, self._ledger, self._under_way)
 
-    async def _begun(self, run_id: str, body: dict[str, Any]) -> Response:
-        call = _Call(run_id, body, self._ledger, self._under_way)
+    async def _answered(self, call: _Call, tokens: int) -> Response:
         try:
-            answer = await self._provider.open(body)
+            await call.admit(tokens)
+            answer = await self._provider.open(call.body)
             if answer.streaming:
                 return _Streamed(call, answer)
             return JSONResponse(await _whole(call, answer, self._config.limits.reply_bytes))
@@ -136,13 +133,20 @@ class _Call:
     """One call under way: counted from here on, and charged once, whatever becomes of it."""
 
     def __init__(self, run_id: str, body: Mapping[str, Any], ledger: Ledger, under_way: Counter[str]) -> None:
+        self.body = body
         self.assembly = wire.Assembly()
         self._run_id = run_id
-        self._body = body
         self._ledger = ledger
         self._under_way = under_way
         self._open = True
         under_way[run_id] += 1
+
+    async def admit(self, tokens: int) -> None:
+        try:
+            await self._ledger.admit(self._run_id, tokens)
+        except BudgetReached as reached:
+            # 403 and not 429: waiting does not help, and no client repeats it.
+            raise Refused(str(reached), status=403, code=faults.BUDGET_CODE) from None
 
     def abandon(self) -> None:
         """The provider did not begin to answer, or the call is charged already."""
@@ -159,7 +163,7 @@ class _Call:
         with anyio.CancelScope(shield=True):
             try:
                 usage = await anyio.to_thread.run_sync(
-                    self.assembly.usage, self._body, self._body["model"], estimate_tokens
+                    self.assembly.usage, self.body, self.body["model"], estimate_tokens
                 )
                 await self._ledger.record(self._run_id, usage)
             finally:

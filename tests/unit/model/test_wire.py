@@ -1,0 +1,97 @@
+"""Whatever JSON comes, reading it ends in a reply or in one of our errors."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.errors import GraftsmithError
+from agent.model.tokens import estimate_tokens
+from agent.model.types import Message, Reply, ToolCall
+from agent.model.wire import Assembly, Dialect, Lines, Request, ServerSentEvents, parameters, payloads
+
+KEYS = (
+    "choices delta message content tool_calls function function_call arguments name id index finish_reason usage "
+    "prompt_tokens completion_tokens prompt_tokens_details cached_tokens refusal text reasoning"
+).split()
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just("length"),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
+    max_leaves=20,
+)
+CHOICE = st.fixed_dictionaries(
+    {},
+    optional={
+        "index": ANYTHING,
+        "finish_reason": ANYTHING,
+        "delta": st.dictionaries(st.sampled_from(KEYS), ANYTHING, max_size=5),
+        "message": ANYTHING,
+        "text": ANYTHING,
+    },
+)
+PAYLOAD = st.fixed_dictionaries({"choices": st.lists(CHOICE, max_size=2) | ANYTHING}, optional={"usage": ANYTHING})
+TOOLS = ({"type": "function", "function": {"name": "edit", "parameters": {}}},)
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.lists(PAYLOAD, max_size=4))
+def test_any_payload_is_a_reply_or_a_named_error(chunks: list[dict[str, Any]]) -> None:
+    request = Request((Message.user("x"),), TOOLS)
+    assembly = Assembly()
+    for chunk in chunks:
+        assembly.feed(chunk)
+    assembly.done()
+    try:
+        answer = assembly.reply(request, parameters(request, Dialect(), "m"), "m", estimate_tokens)
+    except GraftsmithError:
+        return
+    assert Reply.model_validate_json(answer.model_dump_json()) == answer
+    assert answer.usage.input_tokens > 0 and answer.usage.output_tokens >= 0
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    st.binary(max_size=200),
+    st.lists(st.integers(1, 40)),
+    st.sampled_from(["text/event-stream", "application/json", ""]),
+)
+def test_any_bytes_are_payloads_or_a_named_error(data: bytes, sizes: list[int], kind: str) -> None:
+    def pieces() -> Any:
+        rest = data
+        for size in sizes:
+            yield rest[:size]
+            rest = rest[size:]
+        yield rest
+
+    try:
+        assert all(isinstance(payload, dict | str) for payload in payloads(pieces(), kind, 1000))
+    except GraftsmithError:
+        return
+
+
+@given(st.lists(st.text(st.characters(exclude_characters="\r\n", codec="utf-8")), max_size=5), st.integers(1, 7))
+def test_lines_are_the_same_however_they_are_cut(lines: list[str], size: int) -> None:
+    data = "".join(f"{line}\r\n" for line in lines).encode()
+    cutter, got = Lines(1000), []
+    for at in range(0, len(data), size):
+        got += cutter.feed(data[at : at + size])
+    assert [*got, *cutter.end()] == lines
+
+
+def test_events_over_several_lines_and_with_comments() -> None:
+    events = ServerSentEvents()
+    lines = [": ping", "event: x", 'data: {"a":', "data: 1}", "", "", "data:[DONE]"]
+    assert [data for line in lines if (data := events.feed(line))] == ['{"a":\n1}', "[DONE]"]
+
+
+def test_a_longer_history_begins_with_the_bytes_of_the_shorter() -> None:
+    call = ToolCall(id="a", name="edit", arguments='{"path": "a.py"}')
+    history = [Message.system("rules"), Message.user("task"), Message.assistant("", [call]), Message.tool(call, "ok")]
+    for dialect in (Dialect(), Dialect(tools=False)):
+        longer = json.dumps(parameters(Request((*history, Message.assistant("so")), TOOLS), dialect, "m")["messages"])
+        for length in range(1, len(history) + 1):
+            shorter = json.dumps(parameters(Request(tuple(history[:length]), TOOLS), dialect, "m")["messages"])
+            assert longer.startswith(shorter[:-1])
