@@ -217,8 +217,11 @@ async def update(repository: Repository, proposal: Proposal, branch: str) -> Pub
         return Published(branch, done, None, updated=True)
     if head == base:
         commit = await repository.create_commit(proposal.message, tree, [base])
-        if await repository.advance_branch(branch, commit.sha):
-            return Published(branch, commit.sha, None, updated=True)
+        try:
+            if await repository.advance_branch(branch, commit.sha):
+                return Published(branch, commit.sha, None, updated=True)
+        except Rejected as error:  # protected, or a rule of the repository
+            return await _keep(repository, proposal, tree, f"GitHub does not let us move the branch ({error.message})")
         head = await repository.branch(branch)  # moved in this very moment
     if head is None:
         return await _keep(repository, proposal, tree, "the branch was deleted while the job ran")

@@ -155,7 +155,7 @@ _SPANS = re.compile(
 )
 _LIVE = re.compile(r"(?<![A-Za-z0-9])@[A-Za-z0-9]|#\d|\bGH-\d|://|\bwww\.|\b(?:mailto|xmpp|javascript|data):|\$", re.I)
 _BEFORE, _AFTER = "([{\"'*_~", ".,;:!?)]}\"'*_~"
-_SAFE_URL = re.compile(r"[A-Za-z0-9._:/?&+,;=%-]+(?:#[A-Za-z][A-Za-z0-9-]*)?")
+_SAFE_URL = re.compile(r"(?!.*GH-\d)[A-Za-z0-9._:/?+=%-]+(?:#[A-Za-z][A-Za-z0-9-]*)?")
 _MAX_LINE = 4_000
 
 

@@ -46,12 +46,27 @@ def marker(facts: JobFacts) -> str:
 
 def pr_body(result: RunResult, facts: JobFacts, review: Review = NO_FINDINGS, *, limit: int = md.BODY_LIMIT) -> str:
     """The whole body, at most ``limit`` bytes of UTF-8, beginning with ``marker(facts)``."""
-    evidence = result.evidence
-    sections = [
+    before = [
         Section(marker(facts)),
         Section(_verdict(result)),
         Section(md.prose(result.summary, facts.links), 8, "the summary"),
         Section("" if facts.is_pull else f"Fixes #{facts.number}"),
+    ]
+    return _document(
+        [*before, *_measured(result, facts, review), Section(_footer(result, facts))], result, facts, limit
+    )
+
+
+def account(result: RunResult, facts: JobFacts, review: Review = NO_FINDINGS, *, limit: int = 45_000) -> str:
+    """The same facts as a part of a comment, for work that was added to a person's own pull request."""
+    before = Section(md.prose(result.summary, facts.links), 8, "the summary")
+    notes = Section("\n".join(f"- {md.inline(note)}" for note in result.notes[:10]))
+    return _document([before, *_measured(result, facts, review), notes], result, facts, limit)
+
+
+def _measured(result: RunResult, facts: JobFacts, review: Review) -> list[Section]:
+    evidence = result.evidence
+    return [
         Section(_integrity(evidence.integrity), 7, "the changes to tests"),
         Section(_left_out(review), 6, "the changes that were left out"),
         Section(_remarks(review), 7, "remarks"),
@@ -60,32 +75,33 @@ def pr_body(result: RunResult, facts: JobFacts, review: Review = NO_FINDINGS, *,
         Section(_reproduce(evidence), 8, "how to reproduce"),
         Section(_files(result, facts, review), 5, "the reasons by file"),
         Section(_plan(result.plan), 4, "the plan"),
-        Section(_footer(result, facts)),
     ]
-    kept = _fitting([s for s in sections if s.text], limit - _LOG_LEAST)
-    log = _log(evidence.final, facts, limit - md.size(_joined(kept)) - 10)
-    if log:
-        kept.insert(-1, Section(log))
-    return _joined(kept)
+
+
+def _document(sections: Sequence[Section], result: RunResult, facts: JobFacts, limit: int) -> str:
+    """The sections that fit, and the log before the last one in the room that they leave."""
+    *first, last = _fitting([s for s in sections[:-1] if s.text], limit - _LOG_LEAST, sections[-1])
+    log = Section(_log(result.evidence.final, facts, limit - md.size(_joined([*first, last])) - 10))
+    return _joined([*first, log, last])
 
 
 def _joined(sections: Sequence[Section]) -> str:
-    return "\n\n".join(section.text for section in sections) + "\n"
+    return "\n\n".join(section.text for section in sections if section.text) + "\n"
 
 
-def _fitting(sections: Sequence[Section], limit: int) -> list[Section]:
-    """``sections`` without those that must go for the rest to fit, each named where the reader will see it."""
+def _fitting(sections: Sequence[Section], limit: int, last: Section) -> list[Section]:
+    """The sections, ``last`` at the end; what must go for the rest to fit is named where the reader will see it."""
     kept = list(sections)
     gone: list[str] = []
-    while md.size(_joined(kept)) > limit - 300 * bool(gone):
+    while md.size(_joined([*kept, last])) > limit - 300 * bool(gone):
         least = min((s for s in kept if s.keep < 9), key=lambda s: s.keep, default=None)
         if least is None:
             break
         kept.remove(least)
         gone.append(least.name)
     if gone:
-        kept.insert(-1, Section(f"*Left out here, because a description has a size limit: {', '.join(gone)}.*"))
-    return kept
+        kept.append(Section(f"*Left out here, because the text has a size limit: {', '.join(gone)}.*"))
+    return [*kept, last]
 
 
 # ── sections ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -73,6 +73,8 @@ class Closing:
     next_step: str = ""
     answer: str = ""
     """An answer, a question or an account of what was found, in the model's words."""
+    account: str = ""
+    """What ``pull_request.account`` tells, for work that has no description of its own; safe Markdown already."""
     pull_number: int | None = None
     draft: bool = False
     kept_branch: str = ""
@@ -164,14 +166,14 @@ def _ended(facts: JobFacts, progress: Progress, closing: Closing, review: Review
         heading += f": #{closing.pull_number}" + (" (draft)" if closing.draft else "")
     if closing.draft and mark == "✔":
         mark = "⚠"
-    told = closing.answer if closing.pull_number is None else ""
+    told = closing.answer if closing.pull_number is None and not closing.account else ""
     return [
         f"### {mark} {heading}",
         md.prose(closing.reason, limit=2_000),
         f"**{closing.verdict}**" if closing.verdict else "",
         _kept(facts, closing),
         md.prose(told, facts.links, limit=12_000),
-        _left_out(review),
+        closing.account.strip() or _left_out(review),
         f"**Next:** {md.inline(closing.next_step or otherwise)}" if closing.next_step or otherwise else "",
         md.details("What was done", _stages(progress.stages, ended=True)) if progress.stages else "",
         _small(

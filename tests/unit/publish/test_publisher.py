@@ -211,7 +211,7 @@ def test_a_branch_that_moved_elsewhere_is_built_upon_after_new_tests(hub: Scene)
     assert hub.repo.read("elsewhere.py", "topic") == b"y = 2\n"
 
 
-@pytest.mark.parametrize("how", ["same file", "rewritten", "deleted"])
+@pytest.mark.parametrize("how", ["same file", "rewritten", "deleted", "protected"])
 def test_a_branch_that_moved_against_us_stands_and_the_work_is_kept(hub: Scene, how: str) -> None:
     _, wanted = on_topic(hub)
     if how == "same file":
@@ -219,8 +219,10 @@ def test_a_branch_that_moved_against_us_stands_and_the_work_is_kept(hub: Scene, 
     elif how == "rewritten":
         hub.repo.set_branch("topic", hub.repo.branches()["main"])
         hub.repo.commit({"feature.py": "x = 2\n"}, branch="topic")
-    else:
+    elif how == "deleted":
         hub.repo.delete_branch("topic")
+    else:
+        hub.repo.protect("topic")
     stands = hub.repo.branches().get("topic")
     for _ in range(2):
         kept = hub.run(lambda r: publish.update(r, wanted, "topic"))
@@ -290,3 +292,23 @@ def test_a_link_on_the_way_or_a_submodule_is_seen_in_the_base(devhub: DevHub, ap
         reviewed(hub, changes(hub, FileChange(path="lib/new.py", content=b""), base=base))
     with pytest.raises(ChangeSetRefused, match="differ only in case"):
         reviewed(hub, changes(hub, FileChange(path="Src/new.py", content=b"")))
+
+
+def test_a_listing_that_was_cut_is_read_around_the_changes(hub: Scene) -> None:
+    base = hub.repo.commit(
+        {"deep/er/a.py": "a", "deep/er/link": "../../x", "other/b.py": "b"}, modes={"deep/er/link": "120000"}
+    )
+    for path, words in (
+        ("deep/er/link/x.py", "behind the link"),
+        ("Other/c.py", "differ only in case"),
+        ("deep/er/A.py", "differ only in case"),
+        ("deep/er/new.py", ""),
+    ):
+        cut = '{"sha": "' + "a" * 40 + '", "tree": [], "truncated": true}'
+        hub.devhub.faults.add("GET /repos/*/git/trees/*", status=200, body=cut)
+        wanted = ChangeSet(base_sha=base, changes=(FileChange(path=path, content=b"x\n"),))
+        if words:
+            with pytest.raises(ChangeSetRefused, match=words):
+                reviewed(hub, wanted)
+        else:
+            assert reviewed(hub, wanted)[0].added == {path}

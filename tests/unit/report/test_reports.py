@@ -225,6 +225,16 @@ def test_a_patch_that_cannot_be_pushed_is_in_the_comment() -> None:
     assert md.size(large) < 65_536 and "too long" in large
 
 
+def test_work_on_a_persons_pull_request_is_told_in_the_comment() -> None:
+    facts = JobFacts("1", "acme/widget", 22, is_pull=True)
+    account = report.account(WEAKENED, facts, cases.REVIEW)
+    closing = Closing.from_result(WEAKENED, pull_number=22, account=account)
+    page = Rendered(report.status_comment(facts, cases.ENDED, closing, cases.REVIEW))
+    assert {"Proof", "Tests", "Changes to tests", "Left out"} <= set(page.headings) and not page.open
+    assert page.text.count("may not change workflow files") == 1
+    assert "Fixes #" not in page.text
+
+
 def test_no_body_prints_none() -> None:
     facts = JobFacts("1", "acme/widget", 12)
     bare = PROVEN.model_copy(update={"plan": None, "summary": "", "evidence": Evidence(), "file_reasons": ()})
