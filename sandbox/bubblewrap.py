@@ -43,7 +43,11 @@ class Bubblewrap:
         _sweep()
         self._place = cgroup.find() if groups else None
         self._user = LeasedUser() if os.geteuid() == 0 else None
-        self._try_out()
+        try:
+            self._try_out()
+        except SandboxUnavailable:  # some machines allow namespaces, but not to switch them off inside
+            self._program = self._program.without("--disable-userns")
+            self._try_out()
         self.isolation = Isolation("bubblewrap", degraded=False, detail=self._describe())
 
     def run(
@@ -145,6 +149,9 @@ class _Program:
         words = process.run([path, "--help"]).output.decode("ascii", "replace").split()
         version = process.run([path, "--version"]).output.decode("ascii", "replace").split()[-1:]
         return cls(path, "".join(version), frozenset(word for word in words if word.startswith("--")))
+
+    def without(self, option: str) -> _Program:
+        return replace(self, knows=self.knows - {option})
 
 
 def _sweep() -> None:

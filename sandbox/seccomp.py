@@ -87,13 +87,14 @@ _KERNEL = (
     ),
     *("move_mount", "open_by_handle_at", "open_tree", "perf_event_open", "pivot_root", "quotactl", "quotactl_fd"),
     *("reboot", "request_key", "setdomainname", "sethostname", "setns", "settimeofday", "swapoff", "swapon", "syslog"),
-    *("umount2", "userfaultfd", "vhangup"),
+    *("umount2", "unshare", "userfaultfd", "vhangup"),
 )
-_ABSENT = ("io_uring_enter", "io_uring_register", "io_uring_setup")  # programs fall back when told that it is not there
+# Programs fall back when told that these are not there. Of clone3 a filter can't see the flags.
+_ABSENT = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup")
 # Where no namespace hides other processes and the machine's shared memory segments.
 _OTHERS = (
     *("chroot", "kcmp", "mq_open", "msgget", "pidfd_getfd", "process_madvise", "process_vm_readv", "process_vm_writev"),
-    *("ptrace", "semget", "shmget", "unshare"),
+    *("ptrace", "semget", "shmget"),
 )
 _NEW_NAMESPACES = 0x7E020080
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # type characters into a terminal
@@ -113,15 +114,13 @@ def supported() -> bool:
 
 
 def kernel_filter() -> bytes:
-    """Beside namespaces: keep away from the parts of the kernel that no test needs."""
-    return _assemble([*_refuse(_KERNEL, errno.EPERM), *_refuse(_ABSENT, errno.ENOSYS), *_no_typing()])
+    """Beside namespaces: keep away from the parts of the kernel that no test needs, new namespaces among them."""
+    return _assemble(_closed_to_all())
 
 
 def lone_filter(*, network: bool) -> bytes:
-    """Without namespaces: also no look at other processes, no new namespaces and, without ``network``, no socket but
-    a connected pair."""
-    rules = [*_refuse((*_KERNEL, *_OTHERS), errno.EPERM), *_refuse((*_ABSENT, "clone3"), errno.ENOSYS), *_no_typing()]
-    rules += _only_if("clone", [_argument(0), (_ANY_BIT, 0, 1, _NEW_NAMESPACES), _error(errno.EPERM)])
+    """Without namespaces: also no look at other processes and, without ``network``, no socket but a connected pair."""
+    rules = [*_closed_to_all(), *_refuse(_OTHERS, errno.EPERM)]
     if not network:
         rules += _refuse(("socket", "connect"), errno.EACCES)
         kinds = [(_EQUAL, len(_STREAM_KINDS) - place, 0, kind) for place, kind in enumerate(_STREAM_KINDS)]
@@ -143,6 +142,15 @@ def _assemble(rules: Iterable[Instruction]) -> bytes:
     return b"".join(struct.pack("=HBBI", *instruction) for instruction in program)
 
 
+def _closed_to_all() -> list[Instruction]:
+    rules = [*_refuse(_KERNEL, errno.EPERM), *_refuse(_ABSENT, errno.ENOSYS)]
+    rules += _only_if(
+        "ioctl", [_argument(1), (_EQUAL, 1, 0, _TIOCSTI), (_EQUAL, 0, 1, _TIOCLINUX), _error(errno.EPERM)]
+    )
+    rules += _only_if("clone", [_argument(0), (_ANY_BIT, 0, 1, _NEW_NAMESPACES), _error(errno.EPERM)])
+    return rules
+
+
 def _refuse(names: Iterable[str], number: int) -> Iterable[Instruction]:
     for name in names:
         yield from ((_EQUAL, 0, 1, _call(name)), _error(number))
@@ -151,10 +159,6 @@ def _refuse(names: Iterable[str], number: int) -> Iterable[Instruction]:
 def _only_if(name: str, then: list[Instruction]) -> list[Instruction]:
     """Run ``then`` for one call; it refuses, or falls through to allowing."""
     return [(_EQUAL, 0, len(then) + 1, _call(name)), *then, (_RETURN, 0, 0, _ALLOW)]
-
-
-def _no_typing() -> list[Instruction]:
-    return _only_if("ioctl", [_argument(1), (_EQUAL, 1, 0, _TIOCSTI), (_EQUAL, 0, 1, _TIOCLINUX), _error(errno.EPERM)])
 
 
 def _argument(number: int) -> Instruction:
