@@ -11,6 +11,7 @@ import json
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
@@ -22,6 +23,7 @@ from agent.verify.registries import Registries
 from agent.verify.toolchains import TOOLCHAINS
 from agent.verify.toolchains.base import ENVIRONMENT, Step, TestPlan, shell
 from agent.workspace import Checkout, Workspace
+from sandbox import remove_tree
 from sandbox.text import clean
 from sandbox.toolchain import mounts_for
 from sandbox.types import Cancelled, Command, Finished, Limits, Mount, Sandbox
@@ -29,6 +31,7 @@ from sandbox.types import Cancelled, Command, Finished, Limits, Mount, Sandbox
 _FORMAT: Final = 1
 _SKIPPED: Final = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".git", ".ruff_cache"})
 _MOUNT_LIMIT: Final = 256
+_ABANDONED_S: Final = 24 * 3600
 
 COMMON: Final[Mapping[str, str]] = {"CI": "true", "TERM": "dumb"}
 """Of every command: watchers and prompts stay away where they see these and a closed standard input."""
@@ -109,6 +112,7 @@ class Installer:
     # ── installed ones ──
 
     def _installed(self, tools: Environment, steps: Sequence[Step]) -> Environment:
+        own = TOOLCHAINS[self.plan.toolchain].INSTALLED
         store = Path(self.workspace.spec.cache_dir) / "environments"
         store.mkdir(parents=True, exist_ok=True)
         with self.workspace.checkout(self.workspace.base.draft(), "setup") as checkout:
@@ -117,8 +121,8 @@ class Installer:
             place = store / self._key(steps, version)
             if not (place / "done.json").is_file():
                 self._install(tools, steps, checkout, place)
-                return _use(tools, place, self.workspace.spec.view, "installed")
-        return _use(tools, place, self.workspace.spec.view, "cached")
+                return _use(tools, place, self.workspace.spec.view, "installed", own)
+        return _use(tools, place, self.workspace.spec.view, "cached", own)
 
     def _key(self, steps: Sequence[Step], version: bytes) -> str:
         facts = [
@@ -132,6 +136,7 @@ class Installer:
         return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
 
     def _install(self, tools: Environment, steps: Sequence[Step], checkout: Checkout, place: Path) -> None:
+        _sweep(place.parent)
         making = Path(tempfile.mkdtemp(prefix=".making-", dir=place.parent))
         try:
             making.chmod(0o755)
@@ -151,7 +156,12 @@ class Installer:
         registries = self.machine.registries
         inside = Environment(
             mounts=(*tools.mounts, *registries.mounts, Mount(folder, ENVIRONMENT, writable=True)),
-            env={**tools.env, **registries.env, "PATH": _path(tools)},
+            env={
+                **tools.env,
+                **registries.env,
+                **TOOLCHAINS[self.plan.toolchain].INSTALLED,
+                "PATH": _path(tools),
+            },
         )
         notes = [f"registry setting left out because it holds a credential: {name}" for name in registries.refused]
         self.sandbox.own(folder)
@@ -198,12 +208,12 @@ class Installer:
         return finished
 
 
-def _use(tools: Environment, place: Path, view: str, source: str) -> Environment:
+def _use(tools: Environment, place: Path, view: str, source: str, installed: Mapping[str, str]) -> Environment:
     record = json.loads((place / "done.json").read_text(encoding="utf-8"))
     carried = tuple(Mount(place / "carried" / path, f"{view}/{path}") for path in record["carried"])
     return Environment(
         mounts=(*tools.mounts, Mount(place / "environment", ENVIRONMENT), *carried),
-        env={**tools.env, "PATH": _path(tools), "VIRTUAL_ENV": ENVIRONMENT},
+        env={**tools.env, **installed, "PATH": _path(tools)},
         source=source,
         notes=tuple(record["notes"]),
     )
@@ -211,6 +221,13 @@ def _use(tools: Environment, place: Path, view: str, source: str) -> Environment
 
 def _path(tools: Environment) -> str:
     return f"{ENVIRONMENT}/bin:{tools.env.get('PATH', '/usr/local/bin:/usr/bin:/bin')}"
+
+
+def _sweep(store: Path) -> None:
+    """Remove what killed runs left half-made; a set-up that still goes on is younger than this."""
+    for path in store.glob(".making-*"):
+        if time.time() - path.stat().st_mtime > _ABANDONED_S:
+            remove_tree(path)
 
 
 def _put_in_place(making: Path, place: Path) -> None:

@@ -121,7 +121,7 @@ class Harness:
 
     def canary(self, test: str, token: str) -> Canary | None:
         """See ``Toolchain.canary``."""
-        return TOOLCHAINS[self.plan.toolchain].canary(test, token)
+        return TOOLCHAINS[self.plan.toolchain].canary(self.plan, test, token)
 
     def close(self) -> None:
         """Remove the working checkout."""

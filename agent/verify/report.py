@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.types import TestOutcome
@@ -64,6 +64,11 @@ def build(entries: Iterable[Entry], internal: str = "") -> Report:
         if entry.collecting and entry.outcome is TestOutcome.ERROR:
             uncollected.add(entry.test)
     return Report(outcomes, messages, frozenset(uncollected), internal)
+
+
+def unexplained_by(report: Report, paths: Container[str]) -> Report:
+    """The report with the ids marked whose file, the part before ``::``, is not among ``paths``."""
+    return replace(report, unexplained=frozenset(t for t in report.outcomes if t.split("::", 1)[0] not in paths))
 
 
 def merge(reports: Iterable[Report]) -> Report:

@@ -48,7 +48,7 @@ def of_process(finished: Finished) -> Verdict | None:
         case End.SIGNALLED:
             return SuiteStatus.NOT_RUN, f"the test runner was killed by signal {finished.signal}"
         case End.EXITED:
-            return _of_shell(finished.exit_code or 0)
+            return None
 
 
 def _of_shell(exit_code: int) -> Verdict | None:
@@ -61,6 +61,9 @@ def _of_shell(exit_code: int) -> Verdict | None:
 
 def unstructured(exit_code: int) -> Verdict:
     """The verdict from an exit code alone: for commands that write no report that we can read."""
+    never_ran = _of_shell(exit_code)
+    if never_ran:
+        return never_ran
     if exit_code == 0:
         return SuiteStatus.OK, ""
     return SuiteStatus.FAILING, f"the test command ended with exit code {exit_code}; it writes no report of its tests"
@@ -111,7 +114,11 @@ def _no_tests(exit_code: int, report: Report | None) -> Verdict:
 
 def _failures(exit_code: int, report: Report | None) -> Verdict:
     if report is None or not report.outcomes:
-        return SuiteStatus.NOT_RUN, f"the test command ended with exit code {exit_code} before any test ran"
+        # Only without a report: some runners leave with the number of failed tests.
+        return _of_shell(exit_code) or (
+            SuiteStatus.NOT_RUN,
+            f"the test command ended with exit code {exit_code} before any test ran",
+        )
     if not report.failed:
         return SuiteStatus.INCONSISTENT, (
             f"exit code {exit_code}, but the report shows no failure "

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
 from agent.types import Commands
 from agent.verify.files import Files
-from agent.verify.toolchains import command, python_pytest
+from agent.verify.toolchains import command, node, python_pytest
 from agent.verify.toolchains.base import TestPlan, Toolchain
 
 # Detection asks in this order: the most specific sign first, a Makefile's target last.
@@ -15,18 +16,28 @@ TOOLCHAINS: Final[Mapping[str, Toolchain]] = {
     toolchain.NAME: toolchain
     for toolchain in (
         python_pytest,
+        node,
         command,
     )
 }
 
 
+def stub(line: str) -> str:
+    """Why a test command is no test command: what ``npm init`` writes, and its kin that only print or do nothing."""
+    if re.search(r"no tests? specified", line, re.IGNORECASE) or re.fullmatch(
+        r"\s*(true|:|(exit|echo)\b[^;&|]*)(\s*(&&|;)\s*(true|:|exit( \d+)?))*\s*", line
+    ):
+        return "no tests defined: the test command only prints or does nothing"
+    return ""
+
+
 def detect(files: Files, commands: Commands) -> TestPlan:
     """How the tree is tested: as configured, else as its files say. Reads files, runs nothing."""
     if commands.test.strip():
-        toolchain = next(t for t in TOOLCHAINS.values() if t.recognises(commands.test, files))
-        return TestPlan(
-            toolchain.NAME, commands.test.strip(), "the configured test command", commands.setup, configured=True
-        )
+        line = commands.test.strip()
+        resolved = ((t.NAME, t.resolve(line, files)) for t in TOOLCHAINS.values())
+        name, behind = next((name, behind) for name, behind in resolved if behind is not None)
+        return TestPlan(name, behind, "the configured test command", commands.setup, absent=stub(behind))
     found = [plan for plan in (t.detect(files) for t in TOOLCHAINS.values()) if plan is not None]
     runnable = [plan for plan in found if not plan.absent]
     if runnable or found:

@@ -40,7 +40,6 @@ class TestPlan:
     """Shell lines that the configuration gives in place of the toolchain's own set-up."""
     absent: str = ""
     """Why there is nothing to run; empty when there is."""
-    configured: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,11 +95,16 @@ class Toolchain(Protocol):
     def PROGRAM(self) -> str:
         """The program that must be found on the machine, ``python3`` for example."""
 
+    @property
+    def INSTALLED(self) -> Mapping[str, str]:
+        """Variables that lead to what ``prepare`` installs; set during the set-up and whenever its result is used."""
+
     def detect(self, files: Files) -> TestPlan | None:
         """The plan for this tree, or ``None`` when this toolchain has no business with it."""
 
-    def recognises(self, line: str, files: Files) -> bool:
-        """Whether this toolchain can run and read the given test command."""
+    def resolve(self, line: str, files: Files) -> str | None:
+        """The shell line that stands behind a configured test command (a script's text for ``npm test``), or ``None``
+        when this toolchain does not know how to read its results."""
 
     def invoke(self, plan: TestPlan, files: Files, selection: Sequence[str], view: str) -> Invocation:
         """How to run all tests (empty ``selection``) or the selected ids and files."""
@@ -111,7 +115,7 @@ class Toolchain(Protocol):
     def prepare(self, files: Files) -> tuple[Step, ...]:
         """The set-up of a fresh machine: installs dependencies below ``ENVIRONMENT`` or inside the checkout."""
 
-    def canary(self, test: str, token: str) -> Canary | None:
+    def canary(self, plan: TestPlan, test: str, token: str) -> Canary | None:
         """A canary that is collected as ``test`` is. ``token`` is a hex number that nobody can guess."""
 
     def probe(self, plan: TestPlan) -> tuple[str, ...]:

@@ -16,6 +16,7 @@ from agent.verify.verdict import GENERIC_EXITS
 
 NAME: Final = "command"
 PROGRAM: Final = "make"
+INSTALLED: Final = python_pytest.INSTALLED
 PLACEHOLDER: Final = "{report}"
 
 
@@ -27,8 +28,8 @@ def detect(files: Files) -> TestPlan | None:
     return None
 
 
-def recognises(line: str, files: Files) -> bool:
-    return True
+def resolve(line: str, files: Files) -> str | None:
+    return line
 
 
 def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) -> Invocation:
@@ -57,7 +58,7 @@ def prepare(files: Files) -> tuple[Step, ...]:
     return python_pytest.prepare(files) if python_pytest.detect(files) else ()
 
 
-def canary(test: str, token: str) -> Canary | None:
+def canary(plan: TestPlan, test: str, token: str) -> Canary | None:
     return None
 
 

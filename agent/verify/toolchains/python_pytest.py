@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from pathlib import PurePosixPath
 from typing import Final
@@ -20,7 +20,18 @@ from agent.verify import junit, report
 from agent.verify.files import Files, matching, text
 from agent.verify.report import Entry, Report
 from agent.verify.toolchains import shell_line
-from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation, Step, TestPlan, fits, shell, spoken
+from agent.verify.toolchains.base import (
+    ENVIRONMENT,
+    REPORTS,
+    Canary,
+    Collected,
+    Invocation,
+    Step,
+    TestPlan,
+    fits,
+    shell,
+    spoken,
+)
 from agent.verify.toolchains.python_setup import steps
 from agent.verify.verdict import GENERIC_EXITS, Exit
 
@@ -34,6 +45,7 @@ EXITS: Final[Mapping[int, Exit]] = {
     4: Exit.BROKEN,
     5: Exit.NO_TESTS,
 }
+INSTALLED: Final[Mapping[str, str]] = {"VIRTUAL_ENV": ENVIRONMENT}
 PYTEST: Final = r"pytest|py\.test"
 
 # The bytecode cache compares whole seconds and sizes: a quick edit of the same length would run the old code.
@@ -65,8 +77,8 @@ def _reason(files: Files) -> str:
     return ""
 
 
-def recognises(line: str, files: Files) -> bool:
-    return bool(shell_line.calls(line, PYTEST))
+def resolve(line: str, files: Files) -> str | None:
+    return line if shell_line.calls(line, PYTEST) else None
 
 
 def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) -> Invocation:
@@ -146,9 +158,7 @@ def _report(cases: Iterable[junit.Case], naming: Naming) -> Report:
             continue
         collecting = case.kind == "collection failure" or (not case.classname and case.outcome is TestOutcome.ERROR)
         entries.append(Entry(naming.node_id(case), case.outcome, case.message, collecting))
-    built = report.build(entries, internal)
-    unexplained = (test for test in built.outcomes if test.split("::", 1)[0] not in naming.paths)
-    return replace(built, unexplained=frozenset(unexplained))
+    return report.unexplained_by(report.build(entries, internal), naming.paths)
 
 
 @dataclass(frozen=True)
@@ -214,7 +224,7 @@ class T{token}(unittest.TestCase):
 """
 
 
-def canary(test: str, token: str) -> Canary | None:
+def canary(plan: TestPlan, test: str, token: str) -> Canary | None:
     """A ``TestCase`` in the same folder: under the same hooks, and collected whatever names the project prefers."""
     file = test.partition("::")[0]
     if not file.endswith(".py"):

@@ -1,0 +1,290 @@
+"""JavaScript and TypeScript: node's own runner, jest, vitest and mocha; others by exit code.
+
+What ``npm test`` stands for is read from the base commit's ``package.json``, so a change to that script changes
+nothing about how the change is judged.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
+from typing import Any, Final
+from urllib.parse import quote
+
+from agent.types import TestOutcome
+from agent.verify import report
+from agent.verify.files import Files, matching, text
+from agent.verify.report import Entry, Report, Unreadable
+from agent.verify.toolchains import shell_line
+from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation, Step, TestPlan, fits, shell, spoken
+from agent.verify.verdict import GENERIC_EXITS
+from sandbox.text import clean
+
+NAME: Final = "node"
+PROGRAM: Final = "node"
+INSTALLED: Final[Mapping[str, str]] = {}
+_MAX_TESTS: Final = 500_000
+
+# Runs in the parent of the test processes. One line of JSON for each finished test; node's own JUnit reporter leaves
+# the file out, and names alone are not unique.
+_REPORTER: Final = """
+export default async function* (events) {
+  const open = [];
+  for await (const { type, data } of events) {
+    if (type === 'test:start') { open.length = data.nesting; open.push(data.name); }
+    if (type !== 'test:pass' && type !== 'test:fail') continue;
+    const error = data.details?.error, cause = error?.cause ?? error;
+    yield JSON.stringify({
+      file: data.file ?? '', names: [...open.slice(0, data.nesting), data.name], suite: data.details?.type === 'suite',
+      ok: type === 'test:pass', skip: (data.skip ?? false) !== false, todo: (data.todo ?? false) !== false,
+      message: error ? String(cause?.stack ?? cause?.message ?? cause) : '',
+    }) + '\\n';
+  }
+}
+"""
+
+
+def detect(files: Files) -> TestPlan | None:
+    script = _scripts(files).get("test", "")
+    resolved = resolve("npm test", files)
+    own = [
+        p
+        for p in matching(files, "*.test.js", "*.test.mjs", "*.test.cjs", "test/*.js")
+        if "node:test" in text(files, p)
+    ]
+    if resolved is not None and script and not _is_stub(script):
+        return TestPlan(NAME, resolved, f"package.json's test script: {script[:80]}")
+    if own and "node_modules/" not in own[0]:
+        return TestPlan(NAME, "node --test", f"{own[0]} uses node's own test runner")
+    if script:
+        return TestPlan(NAME, script, "package.json", absent="no tests defined: package.json's test script is a stub")
+    return None
+
+
+def _is_stub(script: str) -> bool:
+    return re.search(r"no tests? specified", script, re.IGNORECASE) is not None
+
+
+def resolve(line: str, files: Files) -> str | None:
+    named = re.fullmatch(
+        r"(npm|yarn|pnpm|bun)\s+(?:(?:run|run-script)\s+)?(?:--silent\s+|-s\s+)?(t|test[\w:.-]*)\s*", line
+    )
+    scripts = _scripts(files)
+    name = "test" if named and named.group(2) == "t" else named.group(2) if named else ""
+    if name in scripts:
+        before = scripts.get(f"pre{name}", "")
+        script = _follow(scripts[name], scripts)
+        return f"{before} && {script}" if before else script
+    return line if _runner(line) else None
+
+
+def _follow(script: str, scripts: Mapping[str, str]) -> str:
+    """A script that only calls another one of the same file."""
+    inner = re.fullmatch(r"\s*(?:npm|yarn|pnpm)\s+(?:run\s+)?([\w:.-]+)\s*", script)
+    return scripts[inner.group(1)] if inner and inner.group(1) in scripts else script
+
+
+def _scripts(files: Files) -> Mapping[str, str]:
+    scripts = _package(files).get("scripts")
+    return {k: v for k, v in scripts.items() if isinstance(v, str)} if isinstance(scripts, dict) else {}
+
+
+def _package(files: Files) -> Mapping[str, Any]:
+    try:
+        data = json.loads(text(files, "package.json") or "{}")
+    except (ValueError, RecursionError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
+# ── running ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _runner(line: str) -> tuple[str, tuple[shell_line.Call, ...]] | None:
+    """The runner that a line calls, and where."""
+    for name in ("jest", "vitest", "mocha"):
+        found = shell_line.calls(line, rf"{name}(?:\.js)?|_{name}")
+        if found:
+            return name, found
+    react = [c for c in shell_line.calls(line, "react-scripts") if re.match(r"\s+test\b", line[c.words_from : c.end])]
+    if react:
+        return "jest", tuple(react)
+    own = [c for c in shell_line.calls(line, "node") if re.search(r"(^|\s)--test(\s|$)", line[c.words_from : c.end])]
+    return ("node", tuple(own)) if own else None
+
+
+def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) -> Invocation:
+    """A selection runs whole files: names of tests are no unique ids here, and their patterns differ."""
+    local = 'export PATH="$PWD/node_modules/.bin:$PATH"\n'
+    known = _runner(plan.line)
+    if known is None:
+        return Invocation(shell(local + plan.line), {}, GENERIC_EXITS, structured=False, shown=spoken(plan.line))
+    runner, found = known
+    wanted = tuple(dict.fromkeys(s.split("::", 1)[0] for s in selection))
+    wanted = wanted if runner != "mocha" and fits(wanted) else ()
+
+    def selected(old: str) -> str:
+        return shell_line.without_paths(old, lambda word: _names_tests(word, files)) if wanted else old
+
+    def reporting(number: int, old: str) -> str:
+        return f'{_options(runner, number, selected(old), bool(wanted))} "$@"' + (" " if old.endswith(" ") else "")
+
+    script = shell_line.rewrite(plan.line, found, reporting)
+    shown = shell_line.rewrite(plan.line, found, lambda _n, old: selected(old).rstrip())
+    return Invocation(
+        argv=shell(local + script, *(f"./{path}" for path in wanted)),
+        exits=GENERIC_EXITS,
+        shown=spoken(shown, wanted) if len(found) == 1 and found[0].last else spoken(plan.line),
+    )
+
+
+def _names_tests(word: str, files: Files) -> bool:
+    path = word.removeprefix("./").rstrip("/")
+    return path in files.paths() or any(p.startswith(f"{path}/") for p in files.paths())
+
+
+def _options(runner: str, number: int, old: str, selecting: bool) -> str:
+    """The call's arguments with those that make it write a report."""
+    place = f"{REPORTS}/{runner}-{number}.json"
+    if runner == "node":
+        url = f"data:text/javascript,{quote(_REPORTER)}"
+        ours = [f"--test-reporter={url}", f"--test-reporter-destination={place}"]
+        ours += ["--test-reporter=spec", "--test-reporter-destination=stdout"]
+        return f" {shlex.join(ours)}{old.rstrip()}"  # before the file names, as node wants it
+    more = {
+        "jest": ["--ci", "--watchAll=false", "--json", f"--outputFile={place}"],
+        "vitest": ["--watch=false", "--reporter=default", "--reporter=json", f"--outputFile.json={place}"],
+        "mocha": ["--reporter", "json", "--reporter-option", f"output={place}"],
+    }[runner]
+    if runner == "jest" and selecting:
+        more.append("--runTestsByPath")
+    return f"{old.rstrip()} {shlex.join(more)}"
+
+
+# ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def read(collected: Collected, files: Files, view: str) -> Report | None:
+    found = [(name, data) for name, data in sorted(collected.reports.items()) if re.fullmatch(r"\w+-\d+\.json", name)]
+    if not found:
+        return None
+    entries = [entry for name, data in found for entry in _entries(name.split("-")[0], data, view)]
+    if len(entries) > _MAX_TESTS:
+        raise Unreadable(f"the report holds more than {_MAX_TESTS} tests")
+    return report.unexplained_by(report.build(entries), files.paths())
+
+
+def _entries(runner: str, data: bytes, view: str) -> Iterator[Entry]:
+    try:
+        if runner == "node":
+            lines = [json.loads(line) for line in data.splitlines() if line.strip()]
+            yield from _of_node(lines, view)
+        else:
+            content = json.loads(data)
+            yield from _of_mocha(content, view) if runner == "mocha" else _of_jest(content, view)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Unreadable(f"the report of {runner} is damaged ({type(error).__name__})") from error
+
+
+def _of_node(lines: Iterable[Mapping[str, Any]], view: str) -> Iterator[Entry]:
+    for line in lines:
+        if line["suite"]:
+            continue
+        path, names = _inside(line["file"] or line["names"][0], view), line["names"]
+        is_file = len(names) == 1 and _inside(str(names[0]), view) == path
+        if is_file and line["ok"]:
+            continue
+        outcome = _outcome(ok=line["ok"], skipped=line["skip"], expected=line["todo"])
+        message = clean(str(line["message"]).encode("utf-8", "replace"))
+        if is_file:
+            yield Entry(path, TestOutcome.ERROR, message, collecting=True)
+        else:
+            yield Entry(_id(path, names), outcome, message)
+
+
+def _outcome(*, ok: bool, skipped: bool, expected: bool) -> TestOutcome:
+    if skipped or (ok and expected):
+        return TestOutcome.SKIPPED
+    if ok:
+        return TestOutcome.PASSED
+    return TestOutcome.XFAILED if expected else TestOutcome.FAILED
+
+
+_JEST: Final[Mapping[str, TestOutcome]] = {
+    "passed": TestOutcome.PASSED,
+    "failed": TestOutcome.FAILED,
+    "pending": TestOutcome.SKIPPED,
+    "skipped": TestOutcome.SKIPPED,
+    "todo": TestOutcome.SKIPPED,
+    "disabled": TestOutcome.SKIPPED,
+}
+
+
+def _of_jest(content: Mapping[str, Any], view: str) -> Iterator[Entry]:
+    """jest's JSON, which vitest writes too."""
+    for suite in content["testResults"]:
+        path = _inside(suite["name"], view)
+        if suite["status"] == "failed" and not suite["assertionResults"]:
+            message = clean(str(suite.get("message", "")).encode("utf-8", "replace"))
+            yield Entry(path, TestOutcome.ERROR, message, collecting=True)
+        for test in suite["assertionResults"]:
+            message = clean("\n".join(map(str, test.get("failureMessages") or ())).encode("utf-8", "replace"))
+            yield Entry(_id(path, [*test["ancestorTitles"], test["title"]]), _JEST[test["status"]], message)
+
+
+def _of_mocha(content: Mapping[str, Any], view: str) -> Iterator[Entry]:
+    pending = {(t["file"], t["fullTitle"]) for t in content["pending"]}
+    for test in [*content["tests"], *content["failures"]]:  # a failed hook is among the failures only
+        path, error = _inside(test["file"], view), test.get("err") or {}
+        message = clean(str(error.get("stack") or error.get("message") or "").encode("utf-8", "replace"))
+        skipped = (test["file"], test["fullTitle"]) in pending
+        yield Entry(_id(path, [test["fullTitle"]]), _outcome(ok=not error, skipped=skipped, expected=False), message)
+
+
+def _id(path: str, names: Sequence[str]) -> str:
+    return f"{path}::{' > '.join(map(str, names))}"
+
+
+def _inside(path: str, view: str) -> str:
+    path = path.removeprefix("file://")
+    return path[len(view) + 1 :] if path.startswith(f"{view}/") else path.removeprefix("./")
+
+
+# ── setting up ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def prepare(files: Files) -> tuple[Step, ...]:
+    package = _package(files)
+    if not any(package.get(key) for key in ("dependencies", "devDependencies", "peerDependencies", "workspaces")):
+        return ()
+    paths = files.paths()
+    if "pnpm-lock.yaml" in paths:
+        return (Step(("pnpm", "install", "--frozen-lockfile")),)
+    if "yarn.lock" in paths:
+        return (Step(("yarn", "install", "--frozen-lockfile")),)
+    locked = "package-lock.json" in paths or "npm-shrinkwrap.json" in paths
+    return (Step(("npm", "ci" if locked else "install", "--no-audit", "--no-fund")),)
+
+
+def probe(plan: TestPlan) -> tuple[str, ...]:
+    known = _runner(plan.line)
+    name = known[0] if known else "node"
+    return shell('PATH="$PWD/node_modules/.bin:$PATH" "$1" --version', name)
+
+
+_CANARY: Final = """const { test } = require('node:test');
+test('sings %s', () => {});
+test('falls silent %s', () => { throw new Error('%s'); });
+"""
+
+
+def canary(plan: TestPlan, test: str, token: str) -> Canary | None:
+    known = _runner(plan.line)
+    if known is None or known[0] != "node":
+        return None
+    path = str(PurePosixPath(test.split("::", 1)[0]).with_name(f"{token}.test.cjs"))
+    content = (_CANARY % (token, token, token)).encode()
+    return Canary(path, content, f"{path}::sings {token}", f"{path}::falls silent {token}")

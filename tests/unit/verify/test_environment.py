@@ -1,0 +1,84 @@
+"""What tests need besides the checkout: found, installed, kept, and never with a credential."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from agent.types import SuiteStatus
+from agent.verify.environment import SetupFailed
+from agent.verify.registries import Registries, holds_credential
+from tests.unit.verify.conftest import MakeBench
+
+FILES = {
+    "pkg/__init__.py": "from pkg.made import X\n",
+    ".gitignore": "pkg/made.py\nbuilt/\n",
+    "test_pkg.py": "import pathlib\nfrom pkg import X\n\n\ndef test_x():\n    assert X == 1\n"
+    "    assert pathlib.Path('built/deep/a.txt').read_text() == 'built'\n"
+    "    try:\n        pathlib.Path('built/deep/a.txt').write_text('poison')\n"
+    "    except OSError:\n        return\n    raise AssertionError('writable')\n",
+}
+SETUP = ("echo X = 1 > pkg/made.py", "mkdir -p built/deep && printf built > built/deep/a.txt")
+
+
+def test_the_users_own_environment_is_used_where_tests_start_in_it(bench: MakeBench) -> None:
+    made = bench({"test_a.py": "def test_a(): pass\n"})
+    assert made.harness.environment.source == "yours"
+    assert not (Path(made.spec.cache_dir) / "environments").exists()
+
+
+def test_what_the_set_up_made_is_kept_read_only_and_found_again(bench: MakeBench, tmp_path: Path, tools: str) -> None:
+    site = (
+        Path(tools.split(":")[0]).parent
+        / "lib"
+        / f"python{sys.version_info.major}.{sys.version_info.minor}"
+        / "site-packages"
+    )
+    setup = (
+        *SETUP,
+        f"printf %s {site} > /environment/lib/python3.*/site-packages/pytest.pth".replace(
+            "3.*", f"3.{sys.version_info.minor}"
+        ),
+    )
+    cache = tmp_path / "cache"
+    for source in ("installed", "cached"):
+        made = bench(FILES, setup=setup, local=False, cache=cache)
+        run = made.harness.run(made.base)
+        assert made.harness.environment.source == source
+        assert (run.status, run.detail) == (SuiteStatus.OK, ""), run.log
+    assert [path.name for path in (cache / "environments").iterdir() if path.name.startswith(".")] == []
+
+
+def test_a_set_up_that_fails_leaves_nothing_and_says_why(bench: MakeBench, tmp_path: Path) -> None:
+    made = bench(FILES, setup=("echo no such thing >&2; exit 3",), local=False, cache=tmp_path / "cache")
+    with pytest.raises(SetupFailed, match=r"exit code 3.*no such thing"):
+        made.harness.setup()
+    assert list((tmp_path / "cache" / "environments").iterdir()) == []
+
+
+def test_registry_settings_pass_without_credentials(tmp_path: Path) -> None:
+    wheels = tmp_path / "wheels"
+    wheels.mkdir()
+    found = Registries.of(
+        {
+            "PIP_INDEX_URL": "https://user:secret@example.invalid/simple",
+            "PIP_FIND_LINKS": str(wheels),
+            "HTTPS_PROXY": "http://proxy.invalid:3128",
+            "AWS_SECRET_ACCESS_KEY": "x",
+            "GITHUB_TOKEN": "x",
+            "npm_config_registry": "https://npm.invalid/",
+        },
+        pip_conf=f"[global]\nindex-url = https://plain.invalid/simple\nextra-index-url = file://{wheels} https://t@b.invalid/s\n",
+        npmrc="registry=https://other.invalid/\n//other.invalid/:_authToken=abc\ncafile=/nonexistent.pem\n",
+    )
+    assert found.env == {
+        "PIP_FIND_LINKS": str(wheels),
+        "HTTPS_PROXY": "http://proxy.invalid:3128",
+        "npm_config_registry": "https://npm.invalid/",
+        "npm_config_cafile": "/nonexistent.pem",
+    }
+    assert found.refused == ("PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL", "npmrc")
+    assert [(mount.source, mount.target, mount.writable) for mount in found.mounts] == [(wheels, str(wheels), False)]
+    assert holds_credential("https://a:b@c/") and not holds_credential("https://c/ http://d:80/x@y")

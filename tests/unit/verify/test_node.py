@@ -1,0 +1,158 @@
+"""JavaScript: node's own test runner for real, the reports of others as they write them."""
+
+from __future__ import annotations
+
+import json
+import shutil
+
+import pytest
+
+from agent.types import Commands, SuiteStatus, TestOutcome
+from agent.verify.compare import compare
+from agent.verify.files import Snapshot
+from agent.verify.proof import prove
+from agent.verify.report import Unreadable
+from agent.verify.toolchains import detect, node
+from agent.verify.toolchains.base import Collected
+from tests.unit.verify.conftest import MakeBench
+
+needs_node = pytest.mark.skipif(
+    shutil.which("node", path="/usr/local/bin:/usr/bin:/bin") is None, reason="no node here"
+)
+
+PACKAGE = json.dumps({"name": "calc", "scripts": {"test": "node --test"}})
+TESTS = """
+const { test, describe, it } = require('node:test');
+const assert = require('node:assert');
+const { add } = require('./calc.js');
+test('adds', () => assert.equal(add(1, 2), 3));
+test('outer', async (t) => { await t.test('inner "é"', () => {}); });
+describe('suite', () => {
+  it('works', () => {});
+  it.skip('later', () => {});
+  it.todo('known', () => { throw new Error('x'); });
+});
+"""
+
+
+@needs_node
+def test_a_change_is_proven_with_the_own_runner_of_node(bench: MakeBench) -> None:
+    wrong = {"package.json": PACKAGE, "calc.js": "exports.add = (a, b) => a - b;\n", "calc.test.js": TESTS}
+    made = bench({**wrong, "broken.test.js": "require('./nowhere.js')\n"}, "npm test")
+    before = made.harness.run(made.base)
+    assert before.status is SuiteStatus.FAILING
+    assert before.outcomes == {
+        "calc.test.js::adds": TestOutcome.FAILED,
+        'calc.test.js::outer > inner "é"': TestOutcome.PASSED,
+        "calc.test.js::outer": TestOutcome.PASSED,
+        "calc.test.js::suite > works": TestOutcome.PASSED,
+        "calc.test.js::suite > later": TestOutcome.SKIPPED,
+        "calc.test.js::suite > known": TestOutcome.XFAILED,
+        "broken.test.js": TestOutcome.ERROR,
+    }
+    assert before.command == ("node", "--test")
+    draft = made.draft(
+        {
+            "calc.js": "exports.add = (a, b) => a + b;\nexports.twice = (a) => a + a;\n",
+            "twice.test.js": "const { twice } = require('./calc.js');\n"
+            "require('node:test')('twice', () => require('node:assert').equal(twice(2), 4));\n",
+        }
+    )
+    after = made.harness.run(draft)
+    assert compare(before, after).clean
+    proofs = prove(made.harness, draft, before, after)
+    assert {p.test: (p.on_base, p.on_head) for p in proofs} == {
+        "calc.test.js::adds": ("failed", "passed"),
+        "twice.test.js::twice": ("failed", "passed"),
+    }
+    assert proofs[1].command == ("node", "--test", "twice.test.js")
+
+
+@needs_node
+def test_a_test_script_that_is_a_stub_is_no_failing_suite(bench: MakeBench) -> None:
+    stub = json.dumps({"scripts": {"test": 'echo "Error: no test specified" && exit 1'}})
+    for command in ("", "npm test"):
+        made = bench({"package.json": stub}, command)
+        run = made.harness.run(made.base)
+        assert run.status is SuiteStatus.NO_TESTS
+        assert "no tests defined" in run.detail
+
+
+@needs_node
+def test_a_watcher_gets_no_terminal(bench: MakeBench) -> None:
+    watcher = (
+        "if (process.stdin.isTTY || process.env.CI !== 'true') setInterval(() => {}, 1000);"
+        "else console.log('3 passed');"
+    )
+    made = bench({"package.json": json.dumps({"scripts": {"test": "node w.js"}}), "w.js": watcher}, "npm test")
+    run = made.harness.run(made.base)
+    assert (run.status, run.structured, run.log) == (SuiteStatus.OK, False, "3 passed\n")
+
+
+@needs_node
+def test_leaving_early_is_not_success(bench: MakeBench) -> None:
+    made = bench({"package.json": PACKAGE, "a.test.js": "process.kill(process.ppid, 'SIGKILL')\n"}, "npm test")
+    assert made.harness.run(made.base).status is SuiteStatus.NOT_RUN
+
+
+JEST = {
+    "testResults": [
+        {
+            "name": "/v/a.test.js",
+            "status": "failed",
+            "message": "",
+            "assertionResults": [
+                {"ancestorTitles": ["outer"], "title": "ok", "status": "passed", "failureMessages": []},
+                {"ancestorTitles": ["outer"], "title": "bad", "status": "failed", "failureMessages": ["\x1b[31mno"]},
+                {"ancestorTitles": [], "title": "sk", "status": "pending", "failureMessages": []},
+            ],
+        },
+        {"name": "/v/b.test.js", "status": "failed", "message": "Cannot find module 'nope'", "assertionResults": []},
+    ]
+}
+MOCHA = {
+    "tests": [
+        {"title": "ok", "fullTitle": "outer ok", "file": "/v/a.test.js", "err": {}},
+        {
+            "title": "bad",
+            "fullTitle": "outer bad",
+            "file": "/v/a.test.js",
+            "err": {"stack": "Error: no", "message": "no"},
+        },
+        {"title": "sk", "fullTitle": "outer sk", "file": "/v/a.test.js", "err": {}},
+    ],
+    "pending": [{"title": "sk", "fullTitle": "outer sk", "file": "/v/a.test.js", "err": {}}],
+    "failures": [],
+}
+TREE = Snapshot(
+    {"a.test.js": b"", "b.test.js": b"", "package.json": b'{"scripts": {"test": "npm run unit", "unit": "jest src"}}'}
+)
+
+
+def test_reports_of_jest_and_mocha() -> None:
+    found = node.read(Collected({"jest-0.json": json.dumps(JEST).encode()}, b""), TREE, "/v")
+    assert found is not None
+    assert found.outcomes == {
+        "a.test.js::outer > ok": "passed",
+        "a.test.js::outer > bad": "failed",
+        "a.test.js::sk": "skipped",
+        "b.test.js": "error",
+    }
+    assert found.uncollected == {"b.test.js"}
+    assert found.messages["a.test.js::outer > bad"] == "no"
+    found = node.read(Collected({"mocha-0.json": json.dumps(MOCHA).encode()}, b""), TREE, "/v")
+    assert found is not None
+    assert list(found.outcomes.values()) == ["passed", "failed", "skipped"]
+    for damaged in (b"{", b"[]", b'{"testResults": 3}', b'{"testResults": [{}]}', b"[" * 100_000):
+        with pytest.raises(Unreadable):
+            node.read(Collected({"jest-0.json": damaged}, b""), TREE, "/v")
+
+
+def test_the_runner_behind_a_script_is_found_and_told_to_report() -> None:
+    plan = detect(TREE, Commands(test="npm test"))
+    assert (plan.toolchain, plan.line) == ("node", "jest src")
+    call = node.invoke(plan, TREE, (), "/v")
+    assert "jest src --ci --watchAll=false --json --outputFile=/report/jest-0.json" in call.argv[2]
+    call = node.invoke(plan, TREE, ("a.test.js::outer > ok",), "/v")
+    assert call.argv[3:] == ("sh", "./a.test.js")
+    assert "--runTestsByPath" in call.argv[2]

@@ -1,0 +1,123 @@
+"""How a tree is tested, by its files and by what is configured."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.types import Commands
+from agent.verify.files import Snapshot
+from agent.verify.toolchains import TOOLCHAINS, detect, shell_line
+from agent.verify.toolchains.python_setup import extras, groups, steps, tox_deps
+
+
+@pytest.mark.parametrize(
+    ("files", "toolchain", "line"),
+    [
+        ({"tests/test_a.py": ""}, "python-pytest", "python3 -m pytest"),
+        ({"pyproject.toml": "[tool.pytest.ini_options]\n"}, "python-pytest", "python3 -m pytest"),
+        ({"setup.cfg": "[tool:pytest]\n"}, "python-pytest", "python3 -m pytest"),
+        ({"package.json": '{"scripts": {"test": "mocha"}}'}, "node", "mocha"),
+        ({"a.test.mjs": "import test from 'node:test'"}, "node", "node --test"),
+        ({"Makefile": "all:\n\ntest: all\n\t./run\n"}, "command", "make test"),
+        ({"Makefile": "test := 1\n"}, "command", ""),
+        ({"package.json": "[" * 5000}, "command", ""),
+        ({"pyproject.toml": "= broken", "setup.cfg": "\0"}, "command", ""),
+    ],
+)
+def test_detection_reads_files_only(files: dict[str, str], toolchain: str, line: str) -> None:
+    plan = detect(Snapshot({path: text.encode() for path, text in files.items()}), Commands())
+    assert (plan.toolchain, plan.line) == (toolchain, line)
+    assert bool(plan.absent) == (not line)
+
+
+@pytest.mark.parametrize(
+    ("line", "toolchain"),
+    [
+        ("pytest -q", "python-pytest"),
+        ("cd sub && PYTHONPATH=src .venv/bin/py.test", "python-pytest"),
+        ("coverage run -m pytest; coverage report", "python-pytest"),
+        ("pip install pytest", "command"),
+        ("make test", "command"),
+        ("./run --junit {report}", "command"),
+    ],
+)
+def test_a_configured_command_wins(line: str, toolchain: str) -> None:
+    plan = detect(Snapshot({"package.json": b'{"scripts": {"test": "jest"}}'}), Commands(test=line, setup=("x",)))
+    assert (plan.toolchain, plan.line, plan.setup) == (toolchain, line, ("x",))
+
+
+@pytest.mark.parametrize(
+    ("line", "rewritten"),
+    [
+        ("pytest", "pytest !"),
+        ("pytest -q tests && echo pytest", "pytest -q tests ! && echo pytest"),
+        ("pip install pytest && pytest -x 2>&1 | tee log", "pip install pytest && pytest -x ! 2>&1 | tee log"),
+        (
+            "echo 'pytest x' ; timeout 60 a/b/pytest -k 'a; b' # all",
+            "echo 'pytest x' ; timeout 60 a/b/pytest -k 'a; b' ! # all",
+        ),
+        ("python -m pytest a; python -m pytest b", "python -m pytest a !; python -m pytest b !"),
+        ("(cd x; pytest)", "(cd x; pytest !)"),
+        ("mypytest", "mypytest"),
+    ],
+)
+def test_options_go_to_the_call_and_not_to_what_follows(line: str, rewritten: str) -> None:
+    found = shell_line.calls(line, "pytest")
+    assert (
+        shell_line.rewrite(line, found, lambda _n, old: old.rstrip() + " !" + (" " if old.endswith(" ") else ""))
+        == rewritten
+    )
+
+
+def test_a_selection_takes_the_place_of_paths_and_is_never_part_of_the_script() -> None:
+    files = Snapshot({"tests/test_a.py": b"", "cfg.ini": b""})
+    plan = detect(files, Commands(test="pytest -q -c cfg.ini tests --ignore tests/old"))
+    hostile = "tests/test_a.py::test_x[$(touch /tmp/x); `id`]"
+    call = TOOLCHAINS[plan.toolchain].invoke(plan, files, (hostile,), "/w")
+    assert call.argv[:2] == ("/bin/sh", "-c")
+    assert call.argv[2].startswith("pytest -q -c cfg.ini --ignore tests/old -o junit_family=xunit1")
+    assert "touch" not in call.argv[2]
+    assert call.argv[3:] == ("sh", f"/w/{hostile}")
+
+
+def test_more_ids_than_fit_on_a_command_line_become_files() -> None:
+    files = Snapshot({"tests/test_a.py": b""})
+    plan = detect(files, Commands())
+    many = tuple(f"tests/test_a.py::test_{n}[{'x' * 50}]" for n in range(5000))
+    assert TOOLCHAINS[plan.toolchain].invoke(plan, files, many, "/w").argv[3:] == ("sh", "/w/tests/test_a.py")
+
+
+def test_coverage_thresholds_say_nothing_of_a_selection() -> None:
+    files = Snapshot({"pyproject.toml": b"[tool.pytest.ini_options]\naddopts = '--cov=x --cov-fail-under=90'\n"})
+    plan = detect(files, Commands())
+    assert "--no-cov" in TOOLCHAINS[plan.toolchain].invoke(plan, files, (), "/w").argv[2]
+
+
+def test_what_a_python_project_needs_for_its_tests() -> None:
+    files = Snapshot(
+        {
+            "pyproject.toml": b"[project]\nname = 'my-pkg'\n[project.optional-dependencies]\n"
+            b"Test = ['a']\ndocs = ['b']\n"
+            b"[dependency-groups]\ndev = ['c']\n[build-system]\nrequires = ['setuptools-scm']\n",
+            "setup.py": b"setup(extras_require={'testing': ['x'], 'speed': []})",
+            "setup.cfg": b"[options.extras_require]\ntests =\n    y\nother = z\n",
+            "requirements-dev.txt": b"d\n",
+            "tox.ini": b"[testenv]\ndeps =\n    e>=1\n    py311: f\n    -r{toxinidir}/x.txt\n    {env:X}\n"
+            b"\n[testenv:docs]\ndeps = g\n",
+        }
+    )
+    assert extras(files) == ("Test", "tests", "testing")
+    assert groups(files) == ("dev",)
+    assert tox_deps("[testenv]\ndeps = pytest<9 # why\n") == ("pytest<9",)
+    made = steps(files, "pytest")
+    assert made[0].argv == ("python3", "-m", "venv", "/environment")
+    installed = [step.argv[step.argv.index("--quiet") + 1 :] for step in made[1:]]
+    assert installed == [
+        ("-e", ".[Test,tests,testing]"),
+        ("-r", "requirements-dev.txt"),
+        ("--group", "dev"),
+        ("--", "e>=1"),
+        ("--", "pytest"),
+    ]
+    assert made[1].env["SETUPTOOLS_SCM_PRETEND_VERSION_FOR_MY_PKG"] == "999.0"
+    assert [step.required for step in made] == [True, False, False, False, False, True]
