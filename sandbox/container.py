@@ -20,9 +20,10 @@ from sandbox import cgroup, inside, landlock, launch, machine, memory, ownership
 from sandbox.errors import SandboxBroken, SandboxUnavailable
 from sandbox.output import Output
 from sandbox.types import Cancelled, Command, End, Finished, Isolation, Limits, Mount, OnOutput
-from sandbox.users import LeasedUser, kill_all, processes_of, reap
+from sandbox.users import RANGE, LeasedUser, kill_all, processes_of, reap
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_HOME = "graftsmith-home-"
 _HOMES = Path("/tmp")  # noqa: S108 - made with a name that can't be guessed, for one user
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - semaphores live there; what is left behind is removed
 _LOST = "no own process list, paths or loopback network"
@@ -50,7 +51,7 @@ class ContainerFallback:
         self._place = cgroup.find() if groups else None
         self._user = LeasedUser()
         self._one_at_a_time = threading.Lock()
-        self._sweep()
+        _sweep()
         limits = str(self._place) if self._place else "resource limits and a watch on memory"
         self.isolation = Isolation(
             "container-fallback",
@@ -151,21 +152,21 @@ class ContainerFallback:
     @contextmanager
     def _home(self) -> Iterator[Path]:
         """A home for one command, with a temporary folder; gone afterwards, like what it left in shared memory."""
-        home = Path(tempfile.mkdtemp(prefix="graftsmith-home-", dir=_HOMES))
+        home = Path(tempfile.mkdtemp(prefix=f"{_HOME}{os.getpid()}-", dir=_HOMES))
         try:
             (home / "tmp").mkdir()
             self.own(home)
             yield home
         finally:
-            self._sweep()
+            self._remove(home)
+            for left in _SHARED_MEMORY.glob("*"):
+                self._remove(left)
 
-    def _sweep(self) -> None:
-        """Remove what the user left where others can write too, by this command or by one whose owner was killed."""
-        for left in (*_HOMES.glob("graftsmith-home-*"), *_SHARED_MEMORY.glob("*")):
-            with suppress(FileNotFoundError):  # others remove theirs at the same time
-                if left.lstat().st_uid == self.user:
-                    self.reclaim(left)
-                    ownership.remove(left)
+    def _remove(self, left: Path) -> None:
+        with suppress(FileNotFoundError):  # of others, who remove theirs at the same time
+            if left.lstat().st_uid == self.user:
+                self.reclaim(left)
+                ownership.remove(left)
 
     def _try_out(self) -> None:
         try:
@@ -173,6 +174,16 @@ class ContainerFallback:
         except SandboxBroken as error:
             raise _unavailable(error.why) from error
         _require(result.ok, f"`true` ended with {result}")
+
+
+def _sweep() -> None:
+    """Remove the homes of commands whose owner was killed."""
+    for left in _HOMES.glob(f"{_HOME}*"):
+        owner = left.name.removeprefix(_HOME).partition("-")[0]
+        if owner.isdigit() and not Path("/proc", owner).exists():
+            with suppress(FileNotFoundError):
+                if left.lstat().st_uid in RANGE:  # anybody can make a folder of this name
+                    ownership.remove(left)
 
 
 def _judge(ending: process.Ending, status: launch.Status, out_of_memory: bool) -> process.Ending:

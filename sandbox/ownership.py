@@ -7,6 +7,8 @@ import stat
 from collections.abc import Callable
 from pathlib import Path
 
+from sandbox.errors import SandboxError
+
 Visit = Callable[[int, str, os.stat_result], None]
 
 
@@ -57,21 +59,23 @@ def _walk(path: Path, enter: Visit | None = None, leave: Visit | None = None) ->
 
     Works by names relative to one open folder, so that the tree may be deeper than a path or the table of open files.
     """
-    folder = _open(str(path.parent), None)
-    way: list[tuple[str, os.stat_result, list[str]]] = []
+    folder = _open(os.path.realpath(path.parent), None)
+    way: list[tuple[tuple[int, int], str, os.stat_result, list[str]]] = []
     names = [path.name]
     try:
         while names or way:
             if not names:
-                name, found, names = way.pop()
+                place, name, found, names = way.pop()
                 folder = _step(folder, "..")
+                if _identity(folder) != place:
+                    raise SandboxError(f"{path} is being changed by someone else")
                 _call(leave, folder, name, found)
                 continue
             name = names.pop()
             found = os.lstat(name, dir_fd=folder)
             _call(enter, folder, name, found)
             if stat.S_ISDIR(found.st_mode):
-                way.append((name, found, names))
+                way.append((_identity(folder), name, found, names))
                 folder = _step(folder, name)
                 names = os.listdir(folder)  # noqa: PTH208 - pathlib knows no folder descriptors
             else:
@@ -85,11 +89,15 @@ def _call(visit: Visit | None, folder: int, name: str, found: os.stat_result) ->
         visit(folder, name, found)
 
 
+def _identity(folder: int) -> tuple[int, int]:
+    found = os.fstat(folder)
+    return found.st_dev, found.st_ino
+
+
 def _step(folder: int, name: str) -> int:
-    try:
-        return _open(name, folder)
-    finally:
-        os.close(folder)
+    below = _open(name, folder)
+    os.close(folder)
+    return below
 
 
 def _open(name: str, folder: int | None) -> int:

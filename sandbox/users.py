@@ -13,7 +13,7 @@ from pathlib import Path
 from sandbox.errors import SandboxUnavailable
 
 # Left unassigned by Debian's policy and by systemd's table of user ids (60706…61183).
-_RANGE = range(60706, 60962)
+RANGE = range(60706, 60962)
 _LOCKS = Path("/run/graftsmith")
 
 
@@ -40,7 +40,7 @@ class LeasedUser:
 
 
 def _first_free() -> tuple[int, int]:
-    for uid in _RANGE:
+    for uid in RANGE:
         fd = os.open(_LOCKS / str(uid), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -48,7 +48,7 @@ def _first_free() -> tuple[int, int]:
             os.close(fd)
         else:
             return uid, fd
-    raise OSError(f"all {len(_RANGE)} are in use")
+    raise OSError(f"all {len(RANGE)} are in use")
 
 
 def processes_of(uid: int) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import sys
@@ -13,7 +14,8 @@ import pytest
 
 from sandbox import open_sandbox, process
 from sandbox.bubblewrap import Bubblewrap
-from sandbox.errors import SandboxBroken
+from sandbox.container import ContainerFallback
+from sandbox.errors import SandboxBroken, SandboxUnavailable
 from sandbox.types import Command, End, Limits, Mount, Sandbox
 from sandbox.users import processes_of
 from tests.unit.sandbox.conftest import KINDS, Kind, Opened, Shell, usable
@@ -340,6 +342,10 @@ sandbox.run(Command(("sh", "-c", "sleep 0.3; echo; exec sleep 68.25"), cwd="/"),
     while _sleeping() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not _sleeping()
+    # What it could not remove any more goes when the next one is opened.
+    with contextlib.suppress(SandboxUnavailable):
+        ContainerFallback("a test wants it")
+    assert not list(Path("/tmp").glob(f"graftsmith-home-{talk.pid}-*"))
 
 
 def test_what_an_owner_left_behind_is_swept(bubblewrap: Sandbox) -> None:

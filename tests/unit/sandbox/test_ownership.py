@@ -87,3 +87,14 @@ def test_a_tree_deeper_than_a_path_may_be(sandbox: Kind, shell: Shell, checkout:
         remove_tree(child)
 
     assert list(checkout.source.iterdir()) == []
+
+
+def test_a_link_above_the_tree_is_ours_and_followed(sandbox: Kind, checkout: Mount, tmp_path: Path) -> None:
+    (checkout.source / "folder").mkdir()
+    (tmp_path / "linked").symlink_to(checkout.source)
+
+    sandbox.own(tmp_path / "linked/folder")
+    sandbox.reclaim(tmp_path / "linked/folder")
+    remove_tree(tmp_path / "linked/folder")
+
+    assert not (checkout.source / "folder").exists()
