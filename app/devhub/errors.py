@@ -34,10 +34,8 @@ class Refused(UserError):
         self.headers = headers or {}
 
     def body(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"message": self.what, "documentation_url": DOCS}
-        if self.status == 422:  # the one shape without the status in it
-            return {**found, "errors": list(self.errors)} if self.errors else found
-        return {**found, "status": str(self.status)}
+        found: dict[str, Any] = {"message": self.what, "documentation_url": DOCS, "status": str(self.status)}
+        return {**found, "errors": list(self.errors)} if self.errors else found
 
 
 def not_found() -> Refused:

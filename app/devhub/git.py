@@ -44,6 +44,8 @@ CONFIG = """\
 [gc]
 \tauto = 0
 """
+AS_THEY_ARE = "* -text -eol -filter -ident -working-tree-encoding\n"
+"""Bytes of files go in and out unchanged, whatever attributes the repository itself asks for."""
 SHA = re.compile(r"[0-9a-f]{40}")
 ZERO = "0" * 40
 BINARY = "-"
@@ -167,6 +169,8 @@ class GitRepository:
             limits=LIMITS,
         )
         (self.path / "config").write_text(CONFIG)
+        (self.path / "info").mkdir(exist_ok=True)
+        (self.path / "info" / "attributes").write_text(AS_THEY_ARE)
 
     # ── revisions and refs ───────────────────────────────────────────────────────────────────────────────────────
 
@@ -264,8 +268,7 @@ class GitRepository:
     def write_folder(self, folder: Path, scratch: Path) -> str:
         """A tree of all files of a folder, ignored ones too. Nothing of the folder's own git settings is used."""
         env = {"GIT_INDEX_FILE": str(scratch / "index"), "GIT_WORK_TREE": str(folder)}
-        plain = ["-c", "core.autocrlf=false", "-c", "core.attributesFile=/dev/null"]
-        self._git(*plain, "add", "--all", "--force", "--", ".", env=env)
+        self._git("add", "--all", "--force", "--", ".", env=env)
         return text(self._git("write-tree", env=env)).strip()
 
     def commit(self, sha: str) -> Commit:

@@ -95,8 +95,13 @@ def tell(hub: Hub, issue: Issue, actor: Actor, action: str, **parts: Any) -> Non
 def _about(hub: Hub, issue: Issue) -> Json:
     pull = hub.store.first(Pull, issue_id=issue.id)
     if pull is None:
-        return {"issue": shapes.issue(hub, issue)}
+        return {"issue": _in_event(hub, issue)}
     return {"number": issue.number, "pull_request": pull_shapes.pull(hub, pull)}
+
+
+def _in_event(hub: Hub, issue: Issue) -> Json:
+    """Events do not say who closed an issue; their sender does."""
+    return {name: value for name, value in shapes.issue(hub, issue).items() if name != "closed_by"}
 
 
 def touch(hub: Hub, issue: Issue, **new: Any) -> Issue:
@@ -239,7 +244,7 @@ def _tell_comment(hub: Hub, found: Comment, actor: Actor, action: str, **parts: 
         action,
         hub.store.get(Repository, found.repository_id),
         actor.user,
-        lambda: {"issue": shapes.issue(hub, issue), "comment": shapes.comment(hub, found), **parts},
+        lambda: {"issue": _in_event(hub, issue), "comment": shapes.comment(hub, found), **parts},
     )
 
 

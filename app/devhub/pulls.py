@@ -156,7 +156,14 @@ def _merged(hub: Hub, pull: Pull, actor: Actor, sha: str) -> None:
 
 
 def change(
-    hub: Hub, pull: Pull, actor: Actor, *, title: str | None, body: str | None, state: str | None, base_ref: str | None
+    hub: Hub,
+    pull: Pull,
+    actor: Actor,
+    *,
+    title: str | None = None,
+    body: str | None = None,
+    state: str | None = None,
+    base_ref: str | None = None,
 ) -> Pull:
     """Change title, text, state or base of a pull request."""
     issue = issues.edit(hub, issue_of(hub, pull), actor, title=title, body=body)

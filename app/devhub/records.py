@@ -208,6 +208,8 @@ class ReviewComment(Record):
     subject_type: str = "line"
     commit_id: str
     diff_hunk: str
+    position: int | None = None
+    """Lines below the file's first ``@@``."""
     in_reply_to_id: int | None = None
     body: str
     created_at: str

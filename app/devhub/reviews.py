@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.devhub import issues
 from app.devhub.auth import Actor
@@ -16,7 +16,7 @@ from app.devhub.shapes import pulls as shapes
 from app.devhub.shapes.accounts import Json
 
 STATES = {"APPROVE": "APPROVED", "REQUEST_CHANGES": "CHANGES_REQUESTED", "COMMENT": "COMMENTED"}
-HUNK = re.compile(r"^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
 def submit(
@@ -53,6 +53,12 @@ def _for_event(hub: Hub, review: Review) -> Json:
     return {**shape, "state": review.state.lower(), "updated_at": review.submitted_at}
 
 
+def _comment_for_event(hub: Hub, found: ReviewComment) -> Json:
+    """Events have the position of every comment, of one on a whole file too."""
+    position = {"position": found.position, "original_position": found.position or 1}
+    return {**shapes.review_comment(hub, found), **position}
+
+
 def _tell(hub: Hub, pull: Pull, actor: Actor, event: str, action: str, **parts: object) -> None:
     repository = hub.store.get(Repository, pull.repository_id)
     announce(hub, event, action, repository, actor.user, lambda: {**parts, "pull_request": shapes.simple(hub, pull)})
@@ -67,6 +73,8 @@ class Place:
     side: str = "RIGHT"
     start_line: int | None = None
     start_side: str | None = None
+    hunk: str = ""
+    position: int | None = None
 
 
 def comment(
@@ -76,17 +84,26 @@ def comment(
     file = next((file for file in shapes.files_of(hub, pull) if file.path == place.path), None)
     if file is None:
         raise invalid("PullRequestReviewComment", "path")
-    hunk = _hunk(file, place.line, place.side) if place.line is not None else ""
-    if place.line is not None and not hunk:
-        raise invalid("PullRequestReviewComment", "line", "custom", "line must be part of the diff")
-    return _keep(hub, pull, actor, body, place, hunk, commit_id, review, None)
+    if place.line is not None:
+        found = _find(file, place.line, place.side)
+        if found is None:
+            raise invalid("PullRequestReviewComment", "line", "custom", "line must be part of the diff")
+        place = replace(place, hunk=found[0], position=found[1])
+    return _keep(hub, pull, actor, body, place, commit_id, review)
 
 
 def reply(hub: Hub, pull: Pull, actor: Actor, parent: ReviewComment, body: str) -> ReviewComment:
     """Answer a comment; answers to answers go to the first one, as on GitHub."""
-    place = Place(parent.path, parent.line, parent.side, parent.start_line, parent.start_side)
-    thread = parent.in_reply_to_id or parent.id
-    return _keep(hub, pull, actor, body, place, parent.diff_hunk, parent.commit_id, None, thread)
+    place = Place(
+        path=parent.path,
+        line=parent.line,
+        side=parent.side,
+        start_line=parent.start_line,
+        start_side=parent.start_side,
+        hunk=parent.diff_hunk,
+        position=parent.position,
+    )
+    return _keep(hub, pull, actor, body, place, parent.commit_id, thread=parent.in_reply_to_id or parent.id)
 
 
 def _keep(
@@ -95,10 +112,9 @@ def _keep(
     actor: Actor,
     body: str,
     place: Place,
-    hunk: str,
     commit_id: str | None,
-    review: Review | None,
-    thread: int | None,
+    review: Review | None = None,
+    thread: int | None = None,
 ) -> ReviewComment:
     if not body.strip():
         raise invalid("PullRequestReviewComment", "body", "missing_field")
@@ -119,14 +135,15 @@ def _keep(
             start_side=place.start_side,
             subject_type="file" if place.line is None else "line",
             commit_id=commit_id or pull.head_sha,
-            diff_hunk=hunk,
+            diff_hunk=place.hunk,
+            position=place.position,
             in_reply_to_id=thread,
             body=body,
             created_at=now,
             updated_at=now,
         )
     )
-    _tell(hub, pull, actor, "pull_request_review_comment", "created", comment=shapes.review_comment(hub, made))
+    _tell(hub, pull, actor, "pull_request_review_comment", "created", comment=_comment_for_event(hub, made))
     return made
 
 
@@ -134,24 +151,24 @@ def edit(hub: Hub, pull: Pull, actor: Actor, found: ReviewComment, body: str) ->
     issues.check_body(body, "PullRequestReviewComment")
     old = found.body
     found = hub.store.change(found, body=body, updated_at=hub.stamp())
-    parts = {"comment": shapes.review_comment(hub, found), "changes": {"body": {"from": old}}}
+    parts = {"comment": _comment_for_event(hub, found), "changes": {"body": {"from": old}}}
     _tell(hub, pull, actor, "pull_request_review_comment", "edited", **parts)
     return found
 
 
-def _hunk(file: FileDiff, line: int, side: str) -> str:
-    """The part of the patch that leads to a line; empty where the line is not in it."""
+def _find(file: FileDiff, line: int, side: str) -> tuple[str, int] | None:
+    """The part of the patch that leads to a line, and how far down it is; ``None`` where the line is not in it."""
     kept: list[str] = []
     numbers = {"LEFT": 0, "RIGHT": 0}
-    for row in (file.patch or "").split("\n"):
+    for position, row in enumerate((file.patch or "").split("\n")):
         start = HUNK.match(row)
         if start:
-            kept, numbers = [row], {"LEFT": int(start[1]), "RIGHT": int(start[3])}
+            kept, numbers = [row], {"LEFT": int(start[1]), "RIGHT": int(start[2])}
             continue
         kept.append(row)
         sides = {"-": ("LEFT",), "+": ("RIGHT",), " ": ("LEFT", "RIGHT")}.get(row[:1], ())
         if side in sides and numbers[side] == line:
-            return "\n".join(kept)
+            return "\n".join(kept), position
         for each in sides:
             numbers[each] += 1
-    return ""
+    return None

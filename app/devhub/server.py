@@ -81,7 +81,7 @@ class RestApi:
     ) -> Answer:
         if path == "/rate_limit":
             return Answer(self._limit.overview(actor))
-        operation, values = self._find(request.method, self._named(path))
+        operation, values = self._find(request.method, self._named(path).rstrip("/"))
         if operation.needs:
             headers["x-accepted-github-permissions"] = "; ".join(need.replace(":", "=") for need in operation.needs)
         call = Call(

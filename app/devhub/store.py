@@ -9,12 +9,14 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, TypeVar, get_type_hints
 
+from agent.errors import OperatorError
 from app.devhub.records import KINDS, Record
 
 R = TypeVar("R", bound=Record)
@@ -38,6 +40,10 @@ _READERS = {kind: [_reader(str(hint)) for hint in _hints(kind)] for kind in KIND
 """How each column is read back: as it is, or through one function."""
 
 
+_VERSION = zlib.crc32(repr(_COLUMNS).encode()) >> 1
+"""Changes when the records change; 31 bits, as SQLite keeps it."""
+
+
 def _encode(value: Any) -> Any:
     return json.dumps(value) if isinstance(value, tuple | list | dict) else value
 
@@ -59,11 +65,24 @@ class Store:
         self._lock = threading.RLock()
         self._depth = 0
         self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
+        self._check_version()
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
         with self.transaction():
             for kind in KINDS:
                 self._create(kind)
+
+    def _check_version(self) -> None:
+        """A file of another version is refused: a stand-in's state is made anew, not migrated."""
+        (version,) = self._db.execute("PRAGMA user_version").fetchone()
+        if version not in (0, _VERSION):
+            self._db.close()
+            raise OperatorError(
+                "The stand-in's state was made by another version",
+                why=f"it is version {version}, this is {_VERSION}",
+                todo="Remove its folder, or name another one",
+            )
+        self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
     def _create(self, kind: type[Record]) -> None:
         table = kind.__name__

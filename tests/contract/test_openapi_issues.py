@@ -79,20 +79,14 @@ def test_issues_are_listed_filtered_and_in_pages(scene: Scene, client: GitHub) -
     }
     odd = client.rest.issues.list_for_repo(OWNER, NAME, labels="odd", creator="alice", sort="updated")
     assert {issue.number for issue in odd.parsed_data} == {2, 4}
-    everything = list(
-        client.paginate(client.rest.issues.list_for_repo, owner=OWNER, repo=NAME, state="all", per_page=2)
-    )
-    assert len(everything) == 5
+    everything = client.rest.paginate(client.rest.issues.list_for_repo, owner=OWNER, repo=NAME, state="all", per_page=2)
+    assert len(list(everything)) == 5
 
 
 def test_labels_are_put_on_and_taken_off(scene: Scene, client: GitHub) -> None:
     number = scene.repo.open_issue("It breaks")
-    assert [
-        label.name for label in client.rest.issues.add_labels(OWNER, NAME, number, labels=["a", "b"]).parsed_data
-    ] == [
-        "a",
-        "b",
-    ]
+    client.rest.issues.add_labels(OWNER, NAME, number, labels=["a", "b"])
+    assert scene.repo.issue(number).labels == ("a", "b")
     client.rest.issues.set_labels(OWNER, NAME, number, labels=["B", "c"])
     client.rest.issues.remove_label(OWNER, NAME, number, "c")
     assert [label.name for label in client.rest.issues.list_labels_on_issue(OWNER, NAME, number).parsed_data] == ["b"]

@@ -54,6 +54,8 @@ NEWER = frozenset({"archived_at", "archived_by"})
 """Fields that GitHub has added since the pinned description; the client's own models want them."""
 STALE = {("GET /app/installations", "200"): {"type": "array", "items": {"$ref": "#/components/schemas/installation"}}}
 """Answers that the description holds as an old copy in place, and what they are by now."""
+ROOT_FOLDER = re.compile(r"/contents/?$")
+"""A folder's path may be empty, which a template cannot say."""
 BY_ID = re.compile(r"^/repositories/\d+(?=/|$)")
 """Any operation of a repository works by id too; GitHub redirects there after a rename."""
 
@@ -282,6 +284,8 @@ class Operation:
         shape = self._answers[key]
         assert shape is not None
         value = json.loads(body)
+        if int(key) >= 400:
+            value.pop("status", None)  # in every error by now, in few of the description's shapes
         yield from (f"answer: {fault}" for fault in shape.faults(value))
         if int(key) >= 400 and not (isinstance(value.get("message"), str) and value.get("documentation_url")):
             yield "answer: an error has a message and a link"
@@ -314,7 +318,7 @@ class Description:
 
     def find(self, method: str, path: str) -> tuple[Operation, Mapping[str, str]] | None:
         """The operation that a request means; the one with the most literal path wins."""
-        path = BY_ID.sub("/repos/owner/repo", path)
+        path = ROOT_FOLDER.sub("/contents/.", BY_ID.sub("/repos/owner/repo", path))
         for loose in (False, True):
             for operation in self._operations.get(method.lower(), ()):
                 values = operation.match(path, loose=loose)

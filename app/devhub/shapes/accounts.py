@@ -222,6 +222,13 @@ def repository(hub: Hub, found: Repository, *, level: str | None = None) -> Json
     return shape if level is None else {**shape, "permissions": permissions(level)}
 
 
+def minimal_repository(hub: Hub, found: Repository) -> Json:
+    """A repository as workflow runs show it: who it is and where its parts are."""
+    shape = repository(hub, found)
+    plain = ("id", "node_id", "name", "full_name", "private", "owner", "html_url", "description", "fork", "url")
+    return {field: shape[field] for field in (*plain, *_TEMPLATES)}
+
+
 def full_repository(hub: Hub, found: Repository, *, level: str) -> Json:
     """A repository as its own page shows it."""
     parent = hub.store.get(Repository, found.fork_of_id) if found.fork_of_id else None

@@ -9,7 +9,7 @@ from typing import Any
 from app.devhub.hub import Hub
 from app.devhub.records import Artifact, CheckRun, Pull, Repository, Status, Workflow, WorkflowRun
 from app.devhub.shapes import commits, pulls
-from app.devhub.shapes.accounts import Json, maybe_app, maybe_user, node_id, repository
+from app.devhub.shapes.accounts import Json, maybe_app, maybe_user, minimal_repository, node_id, repository
 
 
 def check_run(hub: Hub, found: CheckRun) -> Json:
@@ -116,7 +116,7 @@ def workflow_run(hub: Hub, found: WorkflowRun) -> Json:
     url = hub.api(f"/repos/{hub.full_name(where)}/actions/runs/{found.id}")
     head = hub.git(where).commit(found.head_sha)
     actor = maybe_user(hub, found.user_id)
-    shape = repository(hub, where)
+    shape = minimal_repository(hub, where)
     return {
         "id": found.id,
         "name": of.path,

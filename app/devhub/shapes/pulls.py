@@ -186,6 +186,8 @@ def review_comment(hub: Hub, found: ReviewComment) -> Json:
         "side": found.side,
         "subject_type": found.subject_type,
     }
+    if found.position is not None:
+        shape |= {"position": found.position, "original_position": found.position}
     if found.line is not None:
         shape |= {"line": found.line, "original_line": found.line}
     if found.in_reply_to_id is not None:

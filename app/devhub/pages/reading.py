@@ -1,0 +1,208 @@
+"""The pages that are read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from starlette.responses import RedirectResponse, Response
+
+from app.devhub import checks, issues, pulls, refs
+from app.devhub.errors import Refused, not_found
+from app.devhub.git import EMPTY_TREE
+from app.devhub.pages import views
+from app.devhub.pages.markdown import render
+from app.devhub.pages.visit import SAFE, Visit, repository_facts
+from app.devhub.records import CheckRun, Issue, Label, Repository, User
+from app.devhub.shapes import pulls as shapes
+from app.devhub.shapes.commits import shown
+
+SUGGESTED_LABEL = "agent"
+TEXT = "text/plain; charset=utf-8"
+
+
+def home(visit: Visit) -> Response:
+    found = visit.hub.store.find(Repository)
+    return visit.show("home.html", repositories=[repository_facts(visit.hub, repository) for repository in found])
+
+
+def repository(visit: Visit) -> Response:
+    """The files at the top of the default branch, and the readme."""
+    repository = visit.repository()
+    git = visit.hub.git(repository)
+    head = git.resolve(f"{refs.HEADS}{repository.default_branch}")
+    entries = sorted(git.tree(head), key=lambda entry: (entry.type != "tree", entry.path)) if head else []
+    readme = next((entry for entry in entries if entry.path.lower() == "readme.md"), None)
+    text = git.read_blob(readme.sha).decode("utf-8", "replace") if readme else ""
+    return visit.show_in_repository(
+        "repository.html",
+        branch=repository.default_branch,
+        branches=len(git.refs(refs.HEADS)),
+        last=views.commit(visit.hub, repository, head) if head else None,
+        entries=[(shown(entry.path), quote(shown(entry.path)), entry.type) for entry in entries],
+        readme=render(text),
+        clone_url=visit.hub.web(f"/{visit.hub.full_name(repository)}.git"),
+    )
+
+
+# ── issues and pull requests ─────────────────────────────────────────────────────────────────────────────────────
+
+
+def list_issues(visit: Visit) -> Response:
+    return _list(visit, is_pull=False)
+
+
+def list_pulls(visit: Visit) -> Response:
+    return _list(visit, is_pull=True)
+
+
+def _list(visit: Visit, *, is_pull: bool) -> Response:
+    found = visit.hub.store.find(Issue, repository_id=visit.repository().id, is_pull=is_pull)
+    lines = [views.line(visit.hub, issue) for issue in reversed(found)]
+    return visit.show_in_repository("list.html", kind="pulls" if is_pull else "issues", lines=lines)
+
+
+def new_issue(visit: Visit) -> Response:
+    return visit.show_in_repository("new_issue.html")
+
+
+def issue(visit: Visit) -> Response:
+    found = visit.issue()
+    if found.is_pull:
+        return RedirectResponse(views.line(visit.hub, found).path)
+    return visit.show_in_repository("issue.html", **_thread(visit, found))
+
+
+def _thread(visit: Visit, issue: Issue) -> dict[str, Any]:
+    """What the pages of an issue and of a pull request have in common."""
+    known = visit.hub.store.find(Label, repository_id=issue.repository_id)
+    on = {label.name for label in issues.labels_of(visit.hub, issue)}
+    return {
+        "line": views.line(visit.hub, issue),
+        "posts": views.conversation(visit.hub, issue),
+        "others": sorted(({label.name for label in known} | {SUGGESTED_LABEL}) - on),
+        "locked": issue.locked,
+    }
+
+
+def pull(visit: Visit) -> Response:
+    hub, repository, issue = visit.hub, visit.repository(), visit.issue()
+    pull = pulls.numbered(hub, repository, issue.number)
+    return visit.show_in_repository(
+        "pull.html",
+        **_thread(visit, issue),
+        head=pull.head_ref,
+        base=pull.base_ref,
+        commits=views.commits(hub, pull),
+        checks=views.checks(hub, repository, pull.head_sha),
+        files=views.files(shapes.files_of(hub, pull)),
+        mergeable=views.mergeable(hub, pull),
+    )
+
+
+def diff(visit: Visit) -> Response:
+    repository = visit.repository()
+    pull, git = pulls.numbered(visit.hub, repository, visit.part("number")), visit.hub.git(repository)
+    start = git.merge_base(pull.base_sha, pull.head_sha) or pull.base_sha
+    return Response(git.patch(start, pull.head_sha), media_type=TEXT, headers=SAFE)
+
+
+def check(visit: Visit) -> Response:
+    run = visit.hub.store.first(CheckRun, id=visit.part("id"), repository_id=visit.repository().id)
+    if run is None:
+        raise not_found()
+    return visit.show_in_repository("check.html", check=views.check(run), sha=run.head_sha)
+
+
+# ── commits and files ────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def commit(visit: Visit) -> Response:
+    repository = visit.repository()
+    git = visit.hub.git(repository)
+    sha = git.resolve(visit.part("sha"))
+    if sha is None:
+        raise not_found()
+    found = git.commit(sha)
+    return visit.show_in_repository(
+        "commit.html",
+        commit=views.commit(visit.hub, repository, sha),
+        message=shown(found.message).partition("\n")[2].strip(),
+        files=views.files(git.diff(found.parents[0] if found.parents else EMPTY_TREE, sha)),
+    )
+
+
+def blob(visit: Visit) -> Response:
+    path, content = _content(visit)
+    text = None if b"\0" in content[:8000] else content.decode("utf-8", "replace")
+    return visit.show_in_repository("blob.html", path=path, text=text)
+
+
+def raw(visit: Visit) -> Response:
+    return Response(_content(visit)[1], media_type=TEXT, headers=SAFE)
+
+
+def _content(visit: Visit) -> tuple[str, bytes]:
+    """The file behind ``revision/path``; a revision may have slashes itself."""
+    git, parts = visit.hub.git(visit.repository()), visit.part("rest").split("/")
+    for cut in range(1, len(parts)):
+        sha, path = git.resolve("/".join(parts[:cut])), "/".join(parts[cut:])
+        entry = git.at(sha, path) if sha else None
+        if entry and entry.type == "blob":
+            return path, git.read_blob(entry.sha)
+    raise not_found()
+
+
+# ── files of ours ────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def style(visit: Visit) -> Response:
+    return Response(Path(__file__).with_name("style.css").read_bytes(), media_type="text/css")
+
+
+def avatar(visit: Visit) -> Response:
+    """A letter on a colour."""
+    user = visit.hub.store.first(User, id=visit.part("id"))
+    if user is None:
+        raise not_found()
+    hue, letter = user.id * 67 % 360, user.login[:1].upper()
+    svg = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 40"><rect width="40" height="40" rx="20" '
+        f'fill="hsl({hue} 45% 45%)"/><text x="20" y="27" font-family="sans-serif" font-size="20" fill="#fff" '
+        f'text-anchor="middle">{letter if letter.isalnum() else "?"}</text></svg>'
+    )
+    return Response(svg, media_type="image/svg+xml", headers=SAFE)
+
+
+def artifact(visit: Visit) -> Response:
+    query = visit.request.query_params
+    until = query.get("until", "")
+    number = int(until) if until.isascii() and until.isdigit() else 0
+    found = checks.downloaded(visit.hub, visit.part("id"), number, query.get("key", ""))
+    if found is None:
+        raise Refused(403, "The link is wrong or no longer good.")
+    return Response(found.content, media_type="application/zip")
+
+
+REPO = "/{owner}/{repo}"
+ISSUE = f"{REPO}/issues/{{number:int}}"
+PULL = f"{REPO}/pull/{{number:int}}"
+
+PAGES = {
+    "/": home,
+    "/_devhub/style.css": style,
+    "/_devhub/avatar/{id:int}.svg": avatar,
+    f"{checks.DOWNLOADS}{{id:int}}": artifact,
+    REPO: repository,
+    f"{REPO}/issues": list_issues,
+    f"{REPO}/issues/new": new_issue,
+    f"{REPO}/pulls": list_pulls,
+    ISSUE: issue,
+    f"{PULL}.diff": diff,
+    PULL: pull,
+    f"{REPO}/runs/{{id:int}}": check,
+    f"{REPO}/commit/{{sha:path}}": commit,
+    f"{REPO}/blob/{{rest:path}}": blob,
+    f"{REPO}/raw/{{rest:path}}": raw,
+}

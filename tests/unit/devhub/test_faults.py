@@ -1,0 +1,90 @@
+"""What goes wrong on demand, seen from the client."""
+
+from __future__ import annotations
+
+import time
+
+import httpx
+import pytest
+
+from tests.support.github_scene import NAME, OWNER, Scene
+
+COMMENTS = "POST /repos/*/issues/*/comments"
+
+
+def comment(scene: Scene, timeout_s: float = 30.0) -> httpx.Response:
+    header = {"authorization": f"Bearer {scene.hub.token('alice')}"}
+    url = f"{scene.hub.api_url}/repos/{OWNER}/{NAME}/issues/1/comments"
+    return httpx.post(url, json={"body": "x"}, headers=header, timeout=timeout_s)
+
+
+@pytest.fixture(autouse=True)
+def issue(scene: Scene) -> None:
+    scene.repo.open_issue("It breaks")
+
+
+def test_a_status_is_answered_so_many_times_and_nothing_happens(scene: Scene) -> None:
+    scene.hub.faults.add(COMMENTS, count=2, status=502, body="<html>", headers={"content-type": "text/html"})
+    assert [comment(scene).status_code for _ in range(3)] == [502, 502, 201]
+    assert len(scene.repo.comments(1)) == 1
+    assert scene.hub.faults.waiting == ()
+
+
+def test_the_secondary_rate_limit_is_in_githubs_words(scene: Scene) -> None:
+    scene.hub.faults.secondary_rate_limit(COMMENTS, retry_after_s=2)
+    refused = comment(scene)
+    assert (refused.status_code, refused.headers["retry-after"]) == (403, "2")
+    assert "secondary rate limit" in refused.json()["message"]
+
+
+def test_a_dropped_connection_is_no_answer(scene: Scene) -> None:
+    scene.hub.faults.add(COMMENTS, drop=True)
+    with pytest.raises(httpx.RemoteProtocolError):
+        comment(scene)
+    assert scene.repo.comments(1) == []
+
+
+def test_an_answer_can_be_lost_after_the_deed(scene: Scene) -> None:
+    scene.hub.faults.add(COMMENTS, drop=True, when="after")
+    with pytest.raises(httpx.RemoteProtocolError):
+        comment(scene)
+    assert len(scene.repo.comments(1)) == 1
+    scene.hub.faults.add(COMMENTS, status=500, when="after")
+    assert comment(scene).status_code == 500
+    assert len(scene.repo.comments(1)) == 2
+
+
+def test_a_delay_outlasts_an_impatient_client(scene: Scene) -> None:
+    scene.hub.faults.add(COMMENTS, delay_s=0.5)
+    with pytest.raises(httpx.ReadTimeout):
+        comment(scene, timeout_s=0.05)
+
+
+def test_other_routes_stay_well(scene: Scene) -> None:
+    scene.hub.faults.add("GET /*", status=500)
+    assert comment(scene).status_code == 201
+    scene.hub.faults.clear()
+    assert httpx.get(f"{scene.hub.api_url}/meta").status_code == 200
+
+
+def test_faults_and_clock_are_reached_over_http(scene: Scene) -> None:
+    base = f"{scene.hub.url}/_devhub"
+    assert httpx.post(f"{base}/faults", json={"route": COMMENTS, "status": 503}).status_code == 201
+    assert httpx.get(f"{base}/faults").json()[0]["route"] == COMMENTS
+    assert comment(scene).status_code == 503
+    httpx.post(f"{base}/faults", json={"route": COMMENTS, "drop": True})
+    assert httpx.delete(f"{base}/faults").status_code == 204
+    assert comment(scene).status_code == 201
+    assert httpx.post(f"{base}/faults", json={"route": COMMENTS, "colour": "red"}).status_code == 422
+    assert httpx.post(f"{base}/clock", json={"offset": 3600}).status_code == 204
+    made = scene.repo.comments(scene.repo.open_issue("Later"))
+    assert made == []
+    assert scene.hub.hub.clock.now() > time.time() + 3500
+
+
+def test_another_site_reaches_neither_faults_nor_forms(scene: Scene) -> None:
+    evil = {"origin": "https://evil.example"}
+    assert httpx.post(f"{scene.hub.url}/_devhub/faults", json={"route": "*"}, headers=evil).status_code == 403
+    form = httpx.post(f"{scene.hub.url}/{OWNER}/{NAME}/issues/1/comment", data={"body": "x"}, headers=evil)
+    assert form.status_code == 403
+    assert scene.repo.comments(1) == []
