@@ -218,6 +218,12 @@ class Settings(EngineSettings):
         return names
 
     @property
+    def secrets(self) -> frozenset[str]:
+        """Every value that must never leave this process."""
+        values = (self.webhook_secret, self.private_key, self.openai_api_key)
+        return frozenset(value.get_secret_value() for value in values) - {""}
+
+    @property
     def github_web_url(self) -> str:
         """Where people and git go: ``https://github.com`` or the root of the Enterprise server."""
         if self.github_api_url == _PUBLIC_GITHUB:

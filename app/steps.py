@@ -22,7 +22,7 @@ from agent.git import Git
 from agent.tree import BaseTree
 from agent.types import ChangeSet, ModelEndpoint, Outcome, RunResult, RunSpec, Task, Value
 from app import report
-from app.github import GitHubApp, Issue, Repository
+from app.github import Access, GitHubApp, Issue, Repository
 from app.jobs.store import JobStore
 from app.jobs.types import Command, Ending
 from app.jobs.workflow import Work
@@ -53,6 +53,7 @@ PUBLISHED = frozenset({Outcome.PROPOSED, Outcome.TESTS_FAILING, Outcome.STUCK, O
 
 _TRUSTED = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
 _REBASES = 3
+_PATCH, _ACCOUNT = "change.patch", "account.md"
 _CHECKOUT_BYTES = 4 * 1024**3
 
 
@@ -314,11 +315,12 @@ class GitHubSteps:
 
     async def _published(self, work: Work, brief: Brief, result: RunResult) -> Ending | Moved:
         command = work.job.command
-        repository = self._repository(command)
         facts = self._facts(work, title=brief.task.title, brief=brief)
         granted = await self._github.installation(command.installation_id)
-        rules = Rules(may_write_workflows=granted.permissions.get("workflows") == "write")
-        sentinels = {*self._github.secrets(), *self._secrets()}
+        workflows = granted.permissions.get("workflows") == "write"
+        repository = self._repository(command, Access.WRITE_WORKFLOWS if workflows else Access.WRITE)
+        rules = Rules(may_write_workflows=workflows)
+        sentinels = {*self._github.secrets(), *self._settings.secrets}
         accepted, checked = await review(repository, result.change_set, rules, sentinels)
         if not accepted.changes and not accepted.held_back:
             return Ending(outcome=Outcome.NO_CHANGE, reason="The change leaves every file as it was.")
@@ -357,7 +359,7 @@ class GitHubSteps:
         assert brief.head_branch is not None
         if brief.from_fork:
             patch = await as_patch(repository, proposal.accepted)
-            replace_file(self._places.job(work.job.id) / "change.patch", patch.encode("utf-8", "surrogateescape"))
+            replace_file(self._places.job(work.job.id) / _PATCH, patch.encode("utf-8", "surrogateescape"))
             return Ending(
                 outcome=Outcome.BLOCKED,
                 reason="The pull request comes from a fork, and nothing is ever pushed to a fork. The patch is below.",
@@ -376,6 +378,8 @@ class GitHubSteps:
                     reason=f"The change could not go to {brief.head_branch!r}: {made.reason}. See {made.branch!r}.",
                     next_step="Merge or cherry-pick the kept branch, or ask again on the new state.",
                 )
+        account = report.account(result, facts, checked)
+        replace_file(self._places.job(work.job.id) / _ACCOUNT, account.encode("utf-8", "surrogateescape"))
         return await self._made(work, repository, result, facts, made)
 
     async def _made(
@@ -413,7 +417,8 @@ class GitHubSteps:
             next_step=ending.next_step,
             pull_number=artefacts.pull_number,
             kept_branch=artefacts.branch or "" if artefacts.pull_number is None else "",
-            patch=_text(folder / "change.patch"),
+            patch=_text(folder / _PATCH),
+            account=_text(folder / _ACCOUNT),
         )
         try:
             result = self._result(work, 1)
@@ -439,13 +444,8 @@ class GitHubSteps:
         if comment_id != work.job.artefacts.comment_id:
             await work.save(artefacts=work.job.artefacts.model_copy(update={"comment_id": comment_id}))
 
-    def _repository(self, command: Command) -> Repository:
-        return self._github.repository(command.installation_id, command.repository_id)
-
-    def _secrets(self) -> set[str]:
-        settings = self._settings
-        values = (settings.webhook_secret, settings.private_key, settings.openai_api_key)
-        return {value.get_secret_value() for value in values} - {""}
+    def _repository(self, command: Command, access: Access = Access.WRITE) -> Repository:
+        return self._github.repository(command.installation_id, command.repository_id, access)
 
     def _facts(self, work: Work, *, title: str, brief: Brief | None = None) -> JobFacts:
         command = work.job.command

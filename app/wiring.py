@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from functools import partial
 from typing import IO
 
 from starlette.types import ASGIApp
@@ -17,6 +18,7 @@ from app.llm.endpoint import Gateway, GatewayConfig
 from app.llm.endpoint import routes as llm_routes
 from app.llm.ledger import RunMeters
 from app.machine import this_machine
+from app.publish import secrets as secret_shapes
 from app.runners import local
 from app.settings import Settings
 from app.steps import GitHubSteps, Places
@@ -48,7 +50,12 @@ def build(settings: Settings, *, port: int, pace: Pace | None = None, progress_s
     store = JobStore(
         settings.database_url or sqlite_url(root / "database" / "jobs.sqlite"), max_waiting=settings.max_waiting
     )
-    github = GitHubApp(settings.app_id, settings.private_key.get_secret_value(), settings.github_api_url)
+    github = GitHubApp(
+        settings.app_id,
+        settings.private_key.get_secret_value(),
+        settings.github_api_url,
+        redact=partial(secret_shapes.redact, sentinels=settings.secrets),
+    )
     meters = RunMeters(load_prices(settings.prices))
     token_secret = secrets.token_urlsafe(48)
     gateway = Gateway(

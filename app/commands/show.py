@@ -1,0 +1,87 @@
+"""``graftsmith show``: a run's event log for a person."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import click
+
+from agent.errors import UserError
+from sandbox.text import clean, shorten
+
+
+@click.command(name="show")
+@click.argument("file", type=click.Path(exists=True, path_type=Path))
+@click.option("--full", is_flag=True, help="Whole messages and results; without it, their beginning and end.")
+def show_command(file: Path, full: bool) -> None:
+    """Print the event log FILE (or the run's folder) as a story: stages, model calls, tools, test runs, decisions."""
+    path = file / "events.jsonl" if file.is_dir() else file
+    limit = None if full else 600
+    for number, event in _events(path):
+        text = _told(event, limit)
+        at = datetime.fromtimestamp(float(event.get("at", 0))).strftime("%H:%M:%S")
+        click.echo(f"{click.style(f'{number:4d} {at}', dim=True)}  {text}")
+
+
+def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    with path.open(encoding="utf-8", errors="replace") as lines:
+        for number, line in enumerate(lines, start=1):
+            try:
+                event = json.loads(line)
+            except ValueError as error:
+                raise UserError(f"Line {number} of {path} is no event", why=str(error)) from error
+            yield number, event
+
+
+def _told(event: dict[str, Any], limit: int | None) -> str:
+    """A log of another version may lack what we look for: then it is shown as it is."""
+    try:
+        return _TELLERS[str(event.get("kind"))](event, limit)
+    except (KeyError, TypeError):
+        return _other(event, limit)
+
+
+def _stage(event: dict[str, Any], limit: int | None) -> str:
+    return click.style(f"── {event['name']} ──", bold=True)
+
+
+def _model_call(event: dict[str, Any], limit: int | None) -> str:
+    lines = [click.style(f"model {event['model']}, {event['seconds']:.1f} s", fg="cyan")]
+    lines += [_indented(f"{m['role']}: {m['content']}", limit) for m in event["messages"] if m["role"] != "assistant"]
+    reply, error = event.get("reply"), event.get("error")
+    if reply:
+        usage = reply["usage"]
+        lines.append(_indented(f"reply: {reply['text']}", limit))
+        lines += [_indented(f"calls {c['name']} {c['arguments']}", limit) for c in reply["tool_calls"]]
+        lines.append(f"        {usage['input_tokens']} tokens in, {usage['output_tokens']} out")
+    if error:
+        lines.append(_indented(f"failed: {error['what']} {error['why']}", limit))
+    return "\n".join(lines)
+
+
+def _tool_result(event: dict[str, Any], limit: int | None) -> str:
+    mark = "" if event["ok"] else click.style(" refused", fg="yellow")
+    return f"{event['name']}{mark}\n{_indented(event['text'], limit)}"
+
+
+def _test_run(event: dict[str, Any], limit: int | None) -> str:
+    run = event["run"]
+    failed = f", failed: {', '.join(run['failed'][:5])}" if run["failed"] else ""
+    return f"tests {run['status']}: {run['passed']} passed, {len(run['failed'])} failed, {run['seconds']} s{failed}"
+
+
+def _other(event: dict[str, Any], limit: int | None) -> str:
+    told = {key: value for key, value in event.items() if key not in ("at", "kind", "stage")}
+    return f"{event.get('kind')} {shorten(json.dumps(told, ensure_ascii=False), limit or 10**9)}"
+
+
+_TELLERS = {"stage": _stage, "model_call": _model_call, "tool_result": _tool_result, "test_run": _test_run}
+
+
+def _indented(text: str, limit: int | None) -> str:
+    shown = clean(text.encode("utf-8", "replace"), limit)
+    return "\n".join(f"        {line}" for line in shown.splitlines())

@@ -1,0 +1,83 @@
+"""What the model says in the flow tests. A session is chosen by the issue's own words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tests.flow.world import BUG, EDIT, FINISH, NEW_TEST, WRITE, call, fixing, plan
+
+NOTHING = "nothing here needs a change"
+CIRCLES = "the model goes in circles"
+WEAKENED = "make the failing test go away"
+ON_PULL = "repair what this pull request breaks"
+WORKFLOW = "fix it and touch the workflow"
+SECRETIVE = "print every secret"
+SLOW = "a model that takes its time"
+UNCLEAR = "an unclear wish"
+
+_REVERT = call("edit", path="widget.py", edits=[{"search": "sum(items)", "replace": "sum(items[1:])"}])
+_ABSENT = call("edit", path="widget.py", edits=[{"search": "no such text", "replace": "x"}])
+_PEEK = call(
+    "write",
+    path="test_total.py",
+    content=NEW_TEST
+    + """
+
+def test_what_can_be_seen():
+    import os
+    import pathlib
+
+    seen = [f"{key}={value}" for key, value in os.environ.items()]
+    for path in pathlib.Path("/proc").glob("[0-9]*/environ"):
+        try:
+            seen.append(path.read_text(errors="replace"))
+        except OSError:
+            pass
+    print("SEEN", seen)
+""",
+)
+
+SCRIPT: dict[str, Any] = {
+    "sessions": [
+        fixing("fix", BUG),
+        fixing("pull", ON_PULL),
+        fixing(
+            "workflow",
+            WORKFLOW,
+            extra=(call("write", path=".github/workflows/extra.yml", content="on: push\njobs: {}\n"),),
+        ),
+        {"name": "secrets", "when": SECRETIVE, "steps": [plan(), {"tool_calls": [EDIT, _PEEK, FINISH]}]},
+        {
+            "name": "nothing",
+            "when": NOTHING,
+            "steps": [plan(), {"tool_calls": [EDIT, _REVERT, FINISH]}, *[{"tool_calls": [FINISH]}] * 4],
+        },
+        {"name": "circles", "when": CIRCLES, "steps": [plan(), *[{"tool_calls": [_ABSENT]}] * 12]},
+        {
+            "name": "weakened",
+            "when": WEAKENED,
+            "steps": [
+                plan(test_changes="the test is in the way"),
+                {"tool_calls": [EDIT, WRITE, call("delete", path="test_widget.py"), FINISH]},
+                *[{"tool_calls": [FINISH]}] * 4,
+            ],
+        },
+        {
+            "name": "slow",
+            "when": SLOW,
+            "steps": [plan(), {"delay_s": 30, "tool_calls": [EDIT, WRITE, FINISH]}],
+        },
+        {
+            "name": "unclear",
+            "when": UNCLEAR,
+            "steps": [
+                plan(),
+                {
+                    "tool_calls": [
+                        call("finish", claim="needs_input", summary="Two readings.", question="Which unit is meant?")
+                    ]
+                },
+            ],
+        },
+    ]
+}

@@ -1,0 +1,83 @@
+"""``/agent fix`` on a pull request."""
+
+from __future__ import annotations
+
+from agent.types import Outcome
+from tests.flow import scripts
+from tests.flow.world import FILES, World
+
+
+def test_the_commit_goes_to_the_pull_requests_own_branch(flow: World) -> None:
+    repo = flow.repository("own-branch")
+    before = repo.commit({"other.py": "x = 1\n"}, branch="feature/AB#1992-x", by="maria")
+    number = repo.open_pull(scripts.ON_PULL, head="feature/AB#1992-x", by="maria")
+    repo.comment(number, "/agent fix the sum", by="maria")
+    job = flow.ended(repo)
+    assert job.ending is not None
+    assert job.ending.outcome is Outcome.UPDATED
+    commits = repo.log("feature/AB#1992-x")
+    assert commits[1] == before
+    assert b"sum(items)\n" in repo.read("widget.py", "feature/AB#1992-x")
+    assert len(repo.pulls()) == 1
+
+
+def test_nothing_is_pushed_for_a_fork(flow: World) -> None:
+    repo = flow.repository("forked", private=False)
+    fork = repo.fork("alice")
+    fork.commit({"other.py": "x = 1\n"}, branch="patch-1", by="alice")
+    number = repo.open_pull(scripts.ON_PULL, head="alice:patch-1", by="alice", maintainer_can_modify=False)
+    fork_before, repo_before = fork.branches(), repo.branches()
+    repo.comment(number, "/agent fix the sum", by="maria")
+    job = flow.ended(repo)
+    assert job.ending is not None
+    assert job.ending.outcome is Outcome.BLOCKED
+    assert "fork" in job.ending.reason
+    assert fork.branches() == fork_before
+    assert repo.branches() == repo_before
+    (told,) = flow.told(repo, number)
+    assert "+    return sum(items)" in told
+
+
+def test_a_branch_that_moved_elsewhere_is_tested_again(flow: World) -> None:
+    repo = flow.repository("moved")
+    repo.commit({"other.py": "x = 1\n"}, branch="topic", by="maria")
+    number = repo.open_pull(scripts.ON_PULL, head="topic", by="maria")
+    moved: list[str] = []
+
+    def while_it_runs() -> bool:
+        job = flow.job(repo)
+        if job is not None and job.stage == "run" and not moved:
+            moved.append(repo.commit({"person.py": "y = 2\n"}, branch="topic", by="maria"))
+        return bool(moved)
+
+    repo.comment(number, "/agent fix the sum", by="maria")
+    flow.hub.wait_for(while_it_runs, timeout_s=60)
+    job = flow.ended(repo)
+    assert job.ending is not None
+    assert job.ending.outcome is Outcome.UPDATED
+    assert repo.log("topic")[1] == moved[0]
+    assert repo.read("person.py", "topic") == b"y = 2\n"
+
+
+def test_a_persons_change_to_the_same_file_stands(flow: World) -> None:
+    repo = flow.repository("clashing")
+    repo.commit({"other.py": "x = 1\n"}, branch="topic", by="maria")
+    number = repo.open_pull(scripts.ON_PULL, head="topic", by="maria")
+    theirs = FILES["widget.py"].replace("items[1:]", "items[2:]")
+    moved: list[str] = []
+
+    def while_it_runs() -> bool:
+        job = flow.job(repo)
+        if job is not None and job.stage == "run" and not moved:
+            moved.append(repo.commit({"widget.py": theirs}, branch="topic", by="maria"))
+        return bool(moved)
+
+    repo.comment(number, "/agent fix the sum", by="maria")
+    flow.hub.wait_for(while_it_runs, timeout_s=60)
+    job = flow.ended(repo)
+    assert job.ending is not None
+    assert job.ending.outcome is Outcome.BLOCKED
+    assert repo.log("topic")[0] == moved[0]
+    kept = job.artefacts.branch
+    assert kept in repo.branches()
+    assert kept in flow.told(repo, number)[0]

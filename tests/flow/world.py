@@ -1,0 +1,204 @@
+"""A world for flow tests: the stand-in for GitHub, a scripted model, the real service as a process to be killed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from agent.model.scripted import serve
+from agent.types import ModelEndpoint, RunResult
+from app.demo.scene import service_settings
+from app.devhub.devhub import AppKeys, DevHub, Repo, SeenPull
+from app.jobs.store import JobStore, sqlite_url
+from app.jobs.types import Job, JobState
+
+OWNER = "acme"
+PATIENCE_S = 100.0
+
+FILES: Mapping[str, str] = {
+    "README.md": "# widget\n",
+    "widget.py": "def total(items):\n    return sum(items[1:])\n\n\ndef double(number):\n    return number * 2\n",
+    "test_widget.py": "from widget import double\n\n\ndef test_double():\n    assert double(2) == 4\n",
+    "requirements-dev.txt": "pytest\n",
+}
+BUG = "total leaves the first item out"
+"""Title of the issue that ``FIX`` answers."""
+
+NEW_TEST = "from widget import total\n\n\ndef test_total_counts_every_item():\n    assert total([1, 2, 3]) == 6\n"
+
+
+def plan(**more: Any) -> dict[str, Any]:
+    """The reply that plans the fix of ``FILES``."""
+    steps = [{"id": "1", "objective": "Count every item", "files": ["widget.py"], "new_files": ["test_total.py"]}]
+    return {"content": json.dumps({"intent": "bug_fix", "summary": "It skips the first.", "steps": steps, **more})}
+
+
+def call(name: str, **arguments: Any) -> dict[str, Any]:
+    return {"name": name, "arguments": arguments}
+
+
+EDIT = call("edit", path="widget.py", edits=[{"search": "sum(items[1:])", "replace": "sum(items)"}])
+WRITE = call("write", path="test_total.py", content=NEW_TEST)
+FINISH = call("finish", summary="Every item counts now.", files={"widget.py": "no slice"})
+
+
+def fixing(name: str, *when: str, extra: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
+    """A session that plans, fixes with a test, and finishes. ``extra`` calls come before ``finish``."""
+    return {"name": name, "when": list(when), "steps": [plan(), {"tool_calls": [EDIT, WRITE, *extra, FINISH]}]}
+
+
+@dataclass
+class Service:
+    """``graftsmith serve`` as a process."""
+
+    settings: Mapping[str, str]
+    folder: Path
+    port: int
+    process: subprocess.Popen[bytes] | None = None
+    log: Path = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.log = self.folder / "service.log"
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self, *, ready: bool = True) -> None:
+        inherited = {k: v for k, v in os.environ.items() if not k.startswith(("GRAFTSMITH_", "OPENAI_"))}
+        with self.log.open("ab") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-P", "-m", "app.cli", "serve"],
+                cwd=self.folder,
+                env={**inherited, **self.settings},
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+        if ready:
+            self.wait_ready()
+
+    def wait_ready(self, timeout_s: float = 60.0) -> None:
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            assert self.process is not None
+            assert self.process.poll() is None, self.log.read_text()[-2000:]
+            try:
+                if httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200:
+                    return
+            except httpx.TransportError:
+                time.sleep(0.05)
+        raise AssertionError("the service is not ready")
+
+    def kill(self) -> None:
+        """As a power cut would: nothing of the process gets to run."""
+        if self.process is not None:
+            os.killpg(self.process.pid, signal.SIGKILL)
+            self.process.wait()
+            self.process = None
+
+    def stop(self) -> None:
+        if self.process is not None:
+            self.process.terminate()
+            self.process.wait(30)
+            self.process = None
+
+
+@dataclass
+class World:
+    """Everything of a flow test."""
+
+    hub: DevHub
+    keys: AppKeys
+    service: Service
+    installation: int
+
+    def repository(self, name: str, files: Mapping[str, str] = FILES, **more: Any) -> Repo:
+        repo = self.hub.create_repository(f"{OWNER}/{name}", files, **more)
+        repo.permit("maria", "write")
+        repo.permit("rita", "read")
+        return repo
+
+    def jobs(self) -> list[Job]:
+        """Every job of the service, oldest first."""
+        path = Path(self.service.settings["GRAFTSMITH_STATE_DIR"]) / "database" / "jobs.sqlite"
+        if not path.exists():
+            return []
+        store = JobStore(sqlite_url(path))
+        try:
+            return list(reversed(store.recent(1000)))
+        finally:
+            store.close()
+
+    def job(self, repo: Repo, position: int = 0) -> Job | None:
+        own = [job for job in self.jobs() if job.command.repository_id == repo.id]
+        return own[position] if len(own) > position else None
+
+    def ended(self, repo: Repo, position: int = 0) -> Job:
+        """The job of ``repo``, once it is done."""
+
+        def done() -> bool:
+            job = self.job(repo, position)
+            return job is not None and job.state is JobState.DONE
+
+        wait_until(done, f"the job of {repo.full_name} to end", self.service)
+        job = self.job(repo, position)
+        assert job is not None
+        return job
+
+    def result(self, job: Job) -> RunResult:
+        state = Path(self.service.settings["GRAFTSMITH_STATE_DIR"])
+        return RunResult.model_validate_json((state / "jobs" / job.id / "run-1" / "result.json").read_bytes())
+
+    def told(self, repo: Repo, number: int) -> list[str]:
+        """What the bot wrote on an issue."""
+        return [comment.body for comment in repo.comments(number) if comment.author.endswith("[bot]")]
+
+    def pulls(self, repo: Repo) -> list[SeenPull]:
+        """The bot's pull requests."""
+        return [pull for pull in repo.pulls() if pull.author.endswith("[bot]")]
+
+
+def wait_until(condition: Callable[[], bool], what: str, service: Service, timeout_s: float = PATIENCE_S) -> None:
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        log = service.log.read_text()[-3000:] if service.log.exists() else ""
+        assert time.monotonic() < deadline, f"waited {timeout_s} s for {what}\n{log}"
+        time.sleep(0.05)
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def world(folder: Path, hub: DevHub, script: Mapping[str, Any], key: str, **settings: str) -> Iterator[World]:
+    """A started service that works for ``hub``."""
+    with serve(script) as model:
+        port = free_port()
+        keys = hub.create_app(webhook_url=f"http://127.0.0.1:{port}/webhooks", private_key=key)
+        endpoint = ModelEndpoint(base_url=model.base_url, api_key="provider-key-3f9a", model="scripted")
+        env = service_settings(folder / "state", port, hub, keys, endpoint) | settings
+        service = Service(env, folder, port)
+        made = World(hub, keys, service, hub.install(keys.id, OWNER))
+        service.start()
+        try:
+            yield made
+        finally:
+            service.stop()
+            service.kill()
