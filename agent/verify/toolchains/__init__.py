@@ -8,7 +8,7 @@ from typing import Final
 
 from agent.types import Commands
 from agent.verify.files import Files
-from agent.verify.toolchains import command, node, python_pytest
+from agent.verify.toolchains import command, go, java, node, php, python_pytest, python_unittest, ruby, rust
 from agent.verify.toolchains.base import TestPlan, Toolchain
 
 # Detection asks in this order: the most specific sign first, a Makefile's target last.
@@ -16,6 +16,12 @@ TOOLCHAINS: Final[Mapping[str, Toolchain]] = {
     toolchain.NAME: toolchain
     for toolchain in (
         python_pytest,
+        python_unittest,
+        go,
+        rust,
+        java,
+        php,
+        ruby,
         node,
         command,
     )

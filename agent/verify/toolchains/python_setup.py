@@ -27,7 +27,7 @@ _VERSION: Final = "999.0"
 
 
 def steps(files: Files, runner: str) -> tuple[Step, ...]:
-    """Virtual environment, the project as an editable install, its test requirements, and the runner.
+    """Virtual environment, the project as an editable install, its test requirements, and the runner, if any.
 
     An editable install records the path of the checkout, which is the same inside every sandbox.
     """
@@ -42,7 +42,7 @@ def steps(files: Files, runner: str) -> tuple[Step, ...]:
     deps = tox_deps(text(files, "tox.ini"))
     if deps:
         made.append(_pip("--", *deps, env=env))
-    return (*made, _pip("--", runner, required=True))
+    return (*made, _pip("--", runner, required=True)) if runner else tuple(made)
 
 
 def _pip(*arguments: str, env: Mapping[str, str] | None = None, required: bool = False) -> Step:

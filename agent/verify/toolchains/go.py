@@ -1,0 +1,142 @@
+"""Go: ``go test -json``."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
+
+from agent.types import TestOutcome
+from agent.verify import report
+from agent.verify.files import Files, matching
+from agent.verify.report import Entry, Report, Unreadable
+from agent.verify.toolchains import shell_line
+from agent.verify.toolchains.base import (
+    ENVIRONMENT,
+    REPORTS,
+    Canary,
+    Collected,
+    Invocation,
+    Step,
+    TestPlan,
+    shell,
+    spoken,
+)
+from agent.verify.verdict import GENERIC_EXITS
+from sandbox.text import clean
+
+NAME: Final = "go"
+PROGRAM: Final = "go"
+INSTALLED: Final[Mapping[str, str]] = {"GOMODCACHE": f"{ENVIRONMENT}/go/mod", "GOTOOLCHAIN": "local"}
+_OUTCOMES: Final[Mapping[str, TestOutcome]] = {
+    "pass": TestOutcome.PASSED,
+    "fail": TestOutcome.FAILED,
+    "skip": TestOutcome.SKIPPED,
+}
+
+
+def detect(files: Files) -> TestPlan | None:
+    if "go.mod" not in files.paths():
+        return None
+    absent = "" if any(matching(files, "*_test.go")) else "no tests were found: there is no *_test.go"
+    return TestPlan(NAME, "go test ./...", "go.mod is there", absent=absent)
+
+
+def resolve(line: str, files: Files) -> str | None:
+    return line if _calls(line) else None
+
+
+def _calls(line: str) -> tuple[shell_line.Call, ...]:
+    return tuple(c for c in shell_line.calls(line, "go") if re.match(r"\s+test\b", line[c.words_from : c.end]))
+
+
+def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) -> Invocation:
+    found = _calls(plan.line)
+    packages = tuple(dict.fromkeys(test.partition("::")[0] for test in selection))
+    names = tuple(dict.fromkeys(test.partition("::")[2] for test in selection if "::" in test))
+    whole = any("::" not in test for test in selection)
+    pattern = () if whole or not names else ("-run", _pattern(names))
+    wanted = (*pattern, *packages)
+
+    def kept(old: str) -> str:
+        words = [w for w in old.split() if not (wanted and w.startswith(("./", ".", "all")))]
+        return " " + " ".join(words)
+
+    def reporting(number: int, old: str) -> str:
+        test, _, rest = kept(old).strip().partition(" ")
+        return f' {test} -json -count=1 {rest} "$@" > {REPORTS}/go-{number}.json' + (" " if old.endswith(" ") else "")
+
+    return Invocation(
+        argv=shell(shell_line.rewrite(plan.line, found, reporting), *wanted),
+        env={"GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOCACHE": f"{view}/.graftsmith-go-build"},
+        exits=GENERIC_EXITS,
+        shown=spoken(shell_line.rewrite(plan.line, found, lambda _n, old: kept(old).rstrip()), wanted),
+    )
+
+
+def _pattern(names: Sequence[str]) -> str:
+    """Top-level tests only: a pattern with ``/`` would apply its parts to every test."""
+    return "^(" + "|".join(dict.fromkeys(re.escape(name.split("/")[0]) for name in names)) + ")$"
+
+
+def read(collected: Collected, files: Files, view: str) -> Report | None:
+    found = [data for name, data in sorted(collected.reports.items()) if re.fullmatch(r"go-\d+\.json", name)]
+    if not found:
+        return None
+    errors = _build_errors(clean(collected.output))
+    return report.merge(report.build(_entries(data, errors)) for data in found)
+
+
+def _entries(data: bytes, build_errors: Mapping[str, str]) -> Iterator[Entry]:
+    output: dict[str, list[str]] = defaultdict(list)
+    tested: set[str] = set()
+    for event in _events(data):
+        package, test, action = (str(event.get(name, "")) for name in ("Package", "Test", "Action"))
+        key = f"{package}::{test}" if test else package
+        if action in ("output", "build-output"):
+            output[str(event.get("ImportPath", key)).split(" ")[0] if action == "build-output" else key].append(
+                str(event.get("Output", ""))
+            )
+        elif action in _OUTCOMES and test:
+            tested.add(package)
+            yield Entry(key, _OUTCOMES[action], _text(output[key]) if action == "fail" else "")
+        elif action == "fail" and package not in tested:
+            text = "\n".join(filter(None, (build_errors.get(package, ""), _text(output[package]))))
+            yield Entry(package, TestOutcome.ERROR, text, collecting=True)
+
+
+def _events(data: bytes) -> Iterator[Mapping[str, Any]]:
+    for line in data.splitlines():
+        if not line.strip():
+            continue
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError) as error:
+            raise Unreadable("the report of go test holds a line that is no JSON") from error
+        if not isinstance(event, dict):
+            raise Unreadable("the report of go test holds a line that is no event")
+        yield event
+
+
+def _text(lines: Sequence[str]) -> str:
+    return clean("".join(lines).encode("utf-8", "replace")).strip()
+
+
+def _build_errors(output: str) -> Mapping[str, str]:
+    """Compiler messages by package, as ``go`` writes them to standard error."""
+    parts = re.split(r"(?m)^# (\S+)(?: \[[^\]]*\])?$", output)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def prepare(files: Files) -> tuple[Step, ...]:
+    return (Step(("go", "mod", "download")),)
+
+
+def probe(plan: TestPlan) -> tuple[str, ...]:
+    return ("go", "list", "-deps", "-test", "./...")
+
+
+def canary(plan: TestPlan, test: str, token: str) -> Canary | None:
+    return None

@@ -1,0 +1,86 @@
+"""PHP: phpunit's and Pest's JUnit XML."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from agent.verify import junit, report
+from agent.verify.files import Files, matching, text
+from agent.verify.report import Entry, Report
+from agent.verify.toolchains import shell_line
+from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation, Step, TestPlan, shell, spoken
+from agent.verify.verdict import GENERIC_EXITS, Exit
+
+NAME: Final = "php"
+PROGRAM: Final = "php"
+INSTALLED: Final[Mapping[str, str]] = {}
+EXITS: Final[Mapping[int, Exit]] = {0: Exit.CLEAN, 1: Exit.FAILURES, 2: Exit.FAILURES, 255: Exit.BROKEN}
+_PHPUNIT: Final = "phpunit|pest|paratest"
+
+
+def detect(files: Files) -> TestPlan | None:
+    if not any(matching(files, "phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml", "Pest.php")):
+        return None
+    pest = "pestphp/pest" in text(files, "composer.json")
+    return TestPlan(NAME, "vendor/bin/pest" if pest else "vendor/bin/phpunit", "phpunit is configured")
+
+
+def resolve(line: str, files: Files) -> str | None:
+    named = re.fullmatch(r"composer\s+(?:run(?:-script)?\s+)?(test[\w:-]*)", line)
+    if named:
+        try:
+            script = json.loads(text(files, "composer.json") or "{}").get("scripts", {}).get(named.group(1))
+        except (ValueError, AttributeError, RecursionError):
+            return None
+        if isinstance(script, str) and shell_line.calls(script, _PHPUNIT):
+            return script if "/" in script.split()[0] else f"vendor/bin/{script}"
+    return line if shell_line.calls(line, _PHPUNIT) else None
+
+
+def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) -> Invocation:
+    """phpunit takes one file a call: a selection within one file runs that file, any other runs all."""
+    found = shell_line.calls(plan.line, _PHPUNIT)
+    chosen = tuple(dict.fromkeys(s.partition("::")[0] for s in selection))
+    wanted = chosen if len(chosen) == 1 and chosen[0] in files.paths() else ()
+
+    def reporting(number: int, old: str) -> str:
+        place = f"{REPORTS}/phpunit-{number}.xml"
+        return f'{old.rstrip()} --log-junit {place} --colors=never "$@"' + (" " if old.endswith(" ") else "")
+
+    return Invocation(
+        argv=shell(shell_line.rewrite(plan.line, found, reporting), *(f"./{path}" for path in wanted)),
+        exits=EXITS if len(found) == 1 and found[0].last else GENERIC_EXITS,
+        shown=spoken(plan.line, wanted),
+    )
+
+
+def read(collected: Collected, files: Files, view: str) -> Report | None:
+    found = [data for name, data in sorted(collected.reports.items()) if re.fullmatch(r"phpunit-\d+\.xml", name)]
+    if not found:
+        return None
+    cases = (case for data in found for case in junit.cases(data))
+    entries = (Entry(_id(case, view), case.outcome, case.message) for case in cases)
+    return report.unexplained_by(report.build(entries), files.paths())
+
+
+def _id(case: junit.Case, view: str) -> str:
+    path = case.file.partition("::")[0].removeprefix(f"{view}/")
+    return f"{path}::{case.name}" if path else f"{case.classname}::{case.name}"
+
+
+def prepare(files: Files) -> tuple[Step, ...]:
+    if "composer.json" not in files.paths():
+        return ()
+    return (Step(("composer", "install", "--no-interaction", "--no-progress")),)
+
+
+def probe(plan: TestPlan) -> tuple[str, ...]:
+    found = shell_line.calls(plan.line, _PHPUNIT)
+    return shell(plan.line[found[0].start : found[0].words_from] + " --version") if found else shell("php --version")
+
+
+def canary(plan: TestPlan, test: str, token: str) -> Canary | None:
+    return None

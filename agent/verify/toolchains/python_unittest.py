@@ -1,0 +1,106 @@
+"""Python projects whose configured command is ``python -m unittest``: its verbose text.
+
+Only on request: a project found by its files runs under pytest, which runs the same tests and writes a real report.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from agent.types import TestOutcome
+from agent.verify import report
+from agent.verify.files import Files
+from agent.verify.report import Entry, Report, Unreadable
+from agent.verify.toolchains import shell_line
+from agent.verify.toolchains.base import Canary, Collected, Invocation, Step, TestPlan, shell, spoken
+from agent.verify.toolchains.python_pytest import ENV, INSTALLED
+from agent.verify.toolchains.python_setup import steps
+from agent.verify.verdict import GENERIC_EXITS, Exit
+from sandbox.text import clean
+
+__all__ = ["INSTALLED"]
+
+NAME: Final = "python-unittest"
+PROGRAM: Final = "python3"
+EXITS: Final[Mapping[int, Exit]] = {**GENERIC_EXITS, 1: Exit.FAILURES, 5: Exit.NO_TESTS}
+
+_LINE: Final = re.compile(
+    r"^(?P<name>\w+) \((?P<place>[\w.]+)\)(?:\n(?!\w+ \([\w.]+\)).*?)? \.\.\. (?:.*?)"
+    r"(?P<result>ok|FAIL|ERROR|expected failure|unexpected success|skipped .*)$",
+    re.MULTILINE,
+)
+_RESULTS: Final[Mapping[str, TestOutcome]] = {
+    "ok": TestOutcome.PASSED,
+    "FAIL": TestOutcome.FAILED,
+    "ERROR": TestOutcome.ERROR,
+    "expected failure": TestOutcome.XFAILED,
+    "unexpected success": TestOutcome.FAILED,
+}
+
+
+def detect(files: Files) -> TestPlan | None:
+    return None
+
+
+def resolve(line: str, files: Files) -> str | None:
+    return line if shell_line.calls(line, "unittest") else None
+
+
+def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) -> Invocation:
+    found = shell_line.calls(plan.line, "unittest")
+    names = tuple(dict.fromkeys(test for test in selection if "::" not in test and "/" not in test))
+    discovers = any("discover" in plan.line[call.words_from : call.end] for call in found)  # its names are no imports
+    wanted = names if len(names) == len(set(selection)) and not discovers else ()
+
+    def reporting(_number: int, old: str) -> str:
+        return (' -v -b "$@"' if wanted else f"{old.rstrip()} -v -b") + (" " if old.endswith(" ") else "")
+
+    own_exit = len(found) == 1 and found[0].last
+    return Invocation(
+        argv=shell(shell_line.rewrite(plan.line, found, reporting), *wanted),
+        env=ENV,
+        exits=EXITS if own_exit else GENERIC_EXITS,
+        shown=spoken(shell_line.rewrite(plan.line, found, lambda _n, old: "" if wanted else old.rstrip()), wanted),
+    )
+
+
+def read(collected: Collected, files: Files, view: str) -> Report | None:
+    text = clean(collected.output)
+    summed = re.findall(r"(?m)^Ran (\d+) tests? in [\d.]+s$", text)
+    if not summed:
+        return None
+    entries = list(_entries(text))
+    if len(entries) < sum(map(int, summed)):
+        raise Unreadable(f"unittest ran {summed[-1]} tests, but its lines name {len(entries)}")
+    return report.build(entries)
+
+
+def _entries(text: str) -> Iterator[Entry]:
+    for match in _LINE.finditer(text):
+        result = match["result"]
+        outcome = TestOutcome.SKIPPED if result.startswith("skipped") else _RESULTS[result]
+        place = match["place"]
+        test = place if place.endswith(f".{match['name']}") else f"{place}.{match['name']}"
+        failed_import = test.startswith("unittest.loader._FailedTest.")
+        name = test.removeprefix("unittest.loader._FailedTest.")
+        message = _message(text, match["name"]) if outcome in (TestOutcome.FAILED, TestOutcome.ERROR) else ""
+        yield Entry(name, outcome, message, collecting=failed_import)
+
+
+def _message(text: str, name: str) -> str:
+    found = re.search(rf"(?ms)^(?:FAIL|ERROR): {re.escape(name)} .*?\n-{{20,}}\n(.*?)\n\n(?:={{20,}}|-{{20,}})", text)
+    return found.group(1).strip() if found else ""
+
+
+def prepare(files: Files) -> tuple[Step, ...]:
+    return steps(files, runner="")
+
+
+def probe(plan: TestPlan) -> tuple[str, ...]:
+    return shell("python3 -c 'import unittest'")
+
+
+def canary(plan: TestPlan, test: str, token: str) -> Canary | None:
+    return None

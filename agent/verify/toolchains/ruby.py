@@ -1,0 +1,125 @@
+"""Ruby: RSpec's JSON; minitest by its verbose text."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final
+
+from agent.types import TestOutcome
+from agent.verify import report
+from agent.verify.files import Files, matching, text
+from agent.verify.report import Entry, Report, Unreadable
+from agent.verify.toolchains import shell_line
+from agent.verify.toolchains.base import (
+    ENVIRONMENT,
+    REPORTS,
+    Canary,
+    Collected,
+    Invocation,
+    Step,
+    TestPlan,
+    shell,
+    spoken,
+)
+from agent.verify.verdict import GENERIC_EXITS
+from sandbox.text import clean
+
+NAME: Final = "ruby"
+PROGRAM: Final = "ruby"
+INSTALLED: Final[Mapping[str, str]] = {"BUNDLE_PATH": f"{ENVIRONMENT}/bundle", "GEM_HOME": f"{ENVIRONMENT}/gems"}
+_RSPEC: Final[Mapping[str, TestOutcome]] = {
+    "passed": TestOutcome.PASSED,
+    "failed": TestOutcome.FAILED,
+    "pending": TestOutcome.SKIPPED,
+}
+_MINITEST: Final[Mapping[str, TestOutcome]] = {
+    ".": TestOutcome.PASSED,
+    "F": TestOutcome.FAILED,
+    "E": TestOutcome.ERROR,
+    "S": TestOutcome.SKIPPED,
+}
+
+
+def detect(files: Files) -> TestPlan | None:
+    bundled = "bundle exec " if "Gemfile" in files.paths() else ""
+    if any(matching(files, "*_spec.rb")):
+        return TestPlan(NAME, f"{bundled}rspec", "there are *_spec.rb files")
+    if any(matching(files, "*_test.rb", "test_*.rb")) and "test" in text(files, "Rakefile").lower():
+        return TestPlan(NAME, f"{bundled}rake test", "the Rakefile has tests")
+    return None
+
+
+def resolve(line: str, files: Files) -> str | None:
+    return line if shell_line.calls(line, "rspec") or re.search(r"\brake\b.*\btest\b", line) else None
+
+
+def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) -> Invocation:
+    found = shell_line.calls(plan.line, "rspec")
+    wanted = tuple(dict.fromkeys(s.partition("::")[0] for s in selection)) if found else ()
+
+    def reporting(number: int, old: str) -> str:
+        place = f"{REPORTS}/rspec-{number}.json"
+        return f'{old.rstrip()} --format progress --format json --out {place} "$@"' + (" " if old.endswith(" ") else "")
+
+    return Invocation(
+        argv=shell(shell_line.rewrite(plan.line, found, reporting), *(f"./{path}" for path in wanted)),
+        env={} if found else {"TESTOPTS": "-v"},
+        exits=GENERIC_EXITS,
+        structured=bool(found),
+        shown=spoken(plan.line, wanted),
+    )
+
+
+def read(collected: Collected, files: Files, view: str) -> Report | None:
+    found = [data for name, data in sorted(collected.reports.items()) if re.fullmatch(r"rspec-\d+\.json", name)]
+    if found:
+        return report.build(entry for data in found for entry in _of_rspec(data))
+    entries = list(_of_minitest(clean(collected.output)))
+    return report.build(entries) if entries else None
+
+
+def _of_rspec(data: bytes) -> Iterator[Entry]:
+    try:
+        content = json.loads(data)
+        for example in content["examples"]:
+            path = str(example["file_path"]).removeprefix("./")
+            error = example.get("exception") or {}
+            message = clean(f"{error.get('class', '')}: {error.get('message', '')}".encode("utf-8", "replace"))
+            outcome = _RSPEC[example["status"]]
+            yield Entry(f"{path}::{example['full_description']}", outcome, message if error else "")
+        outside = int(content["summary"].get("errors_outside_of_examples_count", 0))
+        if outside:
+            texts = "\n".join(map(str, content.get("messages", ())))
+            yield Entry("rspec", TestOutcome.ERROR, clean(texts.encode("utf-8", "replace")), collecting=True)
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+        raise Unreadable(f"the report of rspec is damaged ({type(error).__name__})") from error
+
+
+def _of_minitest(output: str) -> Iterator[Entry]:
+    """``CalcTest#test_adds = 0.00 s = .``; the lines must add up to the summary."""
+    found = re.findall(r"(?m)^(\w[\w:]*)#(test_.+?) = [\d.]+ s = ([.FES])$", output)
+    summed = re.findall(r"(?m)^(\d+) runs, \d+ assertions, (\d+) failures, (\d+) errors, (\d+) skips$", output)
+    if not summed:
+        return
+    counts = [sum(int(row[n]) for row in summed) for n in range(4)]
+    seen = [len(found), *(sum(sign == s for *_, sign in found) for s in "FES")]
+    if counts != seen:
+        raise Unreadable("the lines of minitest do not add up to its summary")
+    for name, test, sign in found:
+        yield Entry(f"{name}::{test}", _MINITEST[sign])
+
+
+def prepare(files: Files) -> tuple[Step, ...]:
+    if "Gemfile" in files.paths():
+        return (Step(("bundle", "install")),)
+    return (Step(("gem", "install", "--no-document", "rspec")),) if any(matching(files, "*_spec.rb")) else ()
+
+
+def probe(plan: TestPlan) -> tuple[str, ...]:
+    return shell("bundle check" if "bundle" in plan.line else f"{plan.line.split()[0]} --version")
+
+
+def canary(plan: TestPlan, test: str, token: str) -> Canary | None:
+    return None

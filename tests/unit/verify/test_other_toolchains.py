@@ -1,0 +1,192 @@
+"""Reports of runners that are not installed everywhere, as those write them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from agent.types import Commands, SuiteStatus, TestOutcome
+from agent.verify.files import Snapshot
+from agent.verify.report import Report, Unreadable
+from agent.verify.toolchains import TOOLCHAINS, detect
+from agent.verify.toolchains.base import Collected
+from tests.unit.verify.conftest import MakeBench
+
+
+def read(toolchain: str, output: str = "", files: tuple[str, ...] = (), **reports: str) -> Report:
+    named = {name.replace("_", "-").replace("--", "."): text.encode() for name, text in reports.items()}
+    tree = Snapshot(dict.fromkeys(files, b""))
+    found = TOOLCHAINS[toolchain].read(Collected(named, output.encode()), tree, "/v")
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize(
+    ("files", "line"),
+    [
+        (("go.mod", "a_test.go"), "go test ./..."),
+        (("Cargo.toml", "src/lib.rs"), "cargo test --workspace"),
+        (("pom.xml", "src/test/java/ATest.java"), "mvn -B test"),
+        (("build.gradle", "gradlew", "src/test/java/ATest.java"), "./gradlew test --continue"),
+        (("phpunit.xml.dist",), "vendor/bin/phpunit"),
+        (("Gemfile", "spec/a_spec.rb"), "bundle exec rspec"),
+    ],
+)
+def test_detection(files: tuple[str, ...], line: str) -> None:
+    tree = Snapshot(dict.fromkeys(files, b""))
+    plan = detect(tree, Commands())
+    assert (plan.line, plan.absent) == (line, "")
+    assert detect(tree, Commands(test=line)).toolchain == plan.toolchain
+    call = TOOLCHAINS[plan.toolchain].invoke(plan, tree, (), "/v")
+    assert call.argv[:2] == ("/bin/sh", "-c")
+
+
+CARGO = """\
+   Compiling demo v0.1.0 (/v)
+     Running unittests src/lib.rs (target/debug/deps/demo-8348ca7a80742723)
+
+running 3 tests
+test tests::ig ... ignored, later
+test tests::pan - should panic ... ok
+test tests::bad ... FAILED
+
+failures:
+
+---- tests::bad stdout ----
+
+assertion `left == right` failed: no
+
+failures:
+    tests::bad
+
+test result: FAILED. 1 passed; 1 failed; 1 ignored; 0 measured; 0 filtered out; finished in 0.15s
+
+     Running tests/it.rs (target/debug/deps/it-a69063779ff8c574)
+
+running 1 test
+test integ ... ok
+
+test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+
+   Doc-tests demo
+
+running 1 test
+test src/lib.rs - add (line 1) ... ok
+
+test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out; finished in 0.00s
+"""
+
+
+def test_cargo() -> None:
+    found = read("rust", CARGO, ("src/lib.rs",))
+    assert found.outcomes == {
+        "src/lib.rs::tests::ig": "skipped",
+        "src/lib.rs::tests::pan": "passed",
+        "src/lib.rs::tests::bad": "failed",
+        "it:tests/it.rs::integ": "passed",
+        "doc:demo::src/lib.rs - add (line 1)": "passed",
+    }
+    assert "left == right" in found.messages["src/lib.rs::tests::bad"]
+    for forged in (
+        CARGO.replace("test integ ... ok", "test integ ... ok\ntest made_up ... ok"),
+        CARGO.split("\ntest result")[0],
+    ):
+        with pytest.raises(Unreadable):
+            read("rust", forged, ("src/lib.rs",))
+    broken = "error[E0425]: cannot find function `twice` in crate `demo`\n --> tests/it.rs:1:25\n"
+    found = read("rust", broken)
+    assert (found.uncollected, found.messages["tests/it.rs"]) == (
+        {"tests/it.rs"},
+        "cannot find function `twice` in crate `demo`",
+    )
+
+
+def test_go() -> None:
+    events = [
+        {"Action": "run", "Package": "ex/calc", "Test": "TestA"},
+        {"Action": "output", "Package": "ex/calc", "Test": "TestA/x", "Output": "    a_test.go:5: no\n"},
+        {"Action": "fail", "Package": "ex/calc", "Test": "TestA/x"},
+        {"Action": "fail", "Package": "ex/calc", "Test": "TestA"},
+        {"Action": "pass", "Package": "ex/calc", "Test": "TestB"},
+        {"Action": "skip", "Package": "ex/calc", "Test": "TestC"},
+        {"Action": "fail", "Package": "ex/calc"},
+        {"Action": "output", "Package": "ex/bad", "Output": "FAIL\tex/bad [build failed]\n"},
+        {"Action": "fail", "Package": "ex/bad"},
+        {"Action": "pass", "Package": "ex/none"},
+    ]
+    output = "# ex/bad [ex/bad.test]\n./b_test.go:4:2: undefined: Twice\n"
+    found = read("go", output, go_0__json="\n".join(map(json.dumps, events)))
+    assert found.outcomes == {
+        "ex/calc::TestA/x": "failed",
+        "ex/calc::TestA": "failed",
+        "ex/calc::TestB": "passed",
+        "ex/calc::TestC": "skipped",
+        "ex/bad": "error",
+    }
+    assert found.uncollected == {"ex/bad"}
+    assert "undefined: Twice" in found.messages["ex/bad"]
+    with pytest.raises(Unreadable):
+        read("go", go_0__json="no json")
+    plan = detect(Snapshot({"go.mod": b"", "a_test.go": b""}), Commands())
+    call = TOOLCHAINS["go"].invoke(plan, Snapshot({}), ("ex/calc::TestA/x", "ex/calc::TestB"), "/v")
+    assert call.argv[3:] == ("sh", "-run", "^(TestA|TestB)$", "ex/calc")
+    assert call.argv[2].startswith("go test -json -count=1")
+
+
+def test_surefire_phpunit_and_rspec() -> None:
+    xml = (
+        '<testsuite name="ATest"><testcase classname="ex.ATest" name="adds"/>'
+        '<testcase classname="ex.ATest" name="fails"><failure message="no">trace</failure></testcase></testsuite>'
+    )
+    assert read("java", java_1__xml=xml, java_2__xml=xml).outcomes == {
+        "ex.ATest::adds": "passed",
+        "ex.ATest::fails": "failed",
+    }
+    xml = (
+        '<testsuites><testsuite name="ATest" file="/v/tests/ATest.php"><testcase name="testA" class="ATest"/>'
+        '<testcase name="testB with data set #1"><skipped/></testcase></testsuite></testsuites>'
+    )
+    found = read("php", phpunit_0__xml=xml, files=("tests/ATest.php",))
+    assert found.outcomes == {"tests/ATest.php::testA": "passed", "tests/ATest.php::testB with data set #1": "skipped"}
+    assert not found.unexplained
+    example = {"file_path": "./spec/a_spec.rb", "full_description": "A adds", "status": "failed"}
+    content = {"examples": [{**example, "exception": {"class": "E", "message": "no"}}], "summary": {}}
+    assert read("ruby", rspec_0__json=json.dumps(content)).outcomes == {"spec/a_spec.rb::A adds": "failed"}
+    with pytest.raises(Unreadable):
+        read("ruby", rspec_0__json="[]")
+
+
+def test_minitest() -> None:
+    text = (
+        "ATest#test_a = 0.00 s = .\nATest#test_b = 0.01 s = F\n\n2 runs, 2 assertions, 1 failures, 0 errors, 0 skips\n"
+    )
+    assert read("ruby", text).outcomes == {"ATest::test_a": "passed", "ATest::test_b": "failed"}
+    with pytest.raises(Unreadable):
+        read("ruby", text.replace("2 runs", "3 runs"))
+
+
+def test_unittest_for_real(bench: MakeBench) -> None:
+    made = bench(
+        {
+            "test_old.py": "import unittest\n\nclass T(unittest.TestCase):\n"
+            "    def test_a(self):\n        print('noise')\n"
+            '    def test_b(self):\n        "With words."\n        self.assertEqual(1, 2)\n'
+            "    @unittest.skip('x')\n    def test_c(self): pass\n"
+            "    @unittest.expectedFailure\n    def test_d(self): self.fail()\n",
+            "test_bad.py": "import nowhere\n",
+        },
+        "python3 -m unittest",
+    )
+    run = made.harness.run(made.base)
+    assert made.plan.toolchain == "python-unittest"
+    assert run.outcomes == {
+        "test_old.T.test_a": TestOutcome.PASSED,
+        "test_old.T.test_b": TestOutcome.FAILED,
+        "test_old.T.test_c": TestOutcome.SKIPPED,
+        "test_old.T.test_d": TestOutcome.XFAILED,
+        "test_bad": TestOutcome.ERROR,
+    }
+    assert run.status is SuiteStatus.FAILING
+    assert "1 != 2" in run.messages["test_old.T.test_b"]
+    assert made.harness.run(made.base, ("test_old.T.test_a",)).outcomes == {"test_old.T.test_a": TestOutcome.PASSED}
