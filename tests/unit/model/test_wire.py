@@ -13,10 +13,28 @@ from agent.model.tokens import estimate_tokens
 from agent.model.types import Message, Reply, ToolCall
 from agent.model.wire import Assembly, Dialect, Lines, Request, ServerSentEvents, parameters, payloads
 
-KEYS = (
-    "choices delta message content tool_calls function function_call arguments name id index finish_reason usage "
-    "prompt_tokens completion_tokens prompt_tokens_details cached_tokens refusal text reasoning"
-).split()
+KEYS = [
+    "choices",
+    "delta",
+    "message",
+    "content",
+    "tool_calls",
+    "function",
+    "function_call",
+    "arguments",
+    "name",
+    "id",
+    "index",
+    "finish_reason",
+    "usage",
+    "prompt_tokens",
+    "completion_tokens",
+    "prompt_tokens_details",
+    "cached_tokens",
+    "refusal",
+    "text",
+    "reasoning",
+]
 ANYTHING = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.just("length"),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(KEYS), inner, max_size=5),
