@@ -147,14 +147,14 @@ class World:
         own = [job for job in self.jobs() if job.command.repository_id == repo.id]
         return own[position] if len(own) > position else None
 
-    def ended(self, repo: Repo, position: int = 0) -> Job:
+    def ended(self, repo: Repo, position: int = 0, timeout_s: float = PATIENCE_S) -> Job:
         """The job of ``repo``, once it is done."""
 
         def done() -> bool:
             job = self.job(repo, position)
             return job is not None and job.state is JobState.DONE
 
-        wait_until(done, f"the job of {repo.full_name} to end", self.service)
+        wait_until(done, f"the job of {repo.full_name} to end", self.service, timeout_s)
         job = self.job(repo, position)
         assert job is not None
         return job

@@ -1,0 +1,226 @@
+"""``make real``: the main job on three released packages, each with a bug that its next release fixed.
+
+The package at the earlier version becomes a repository on the embedded GitHub, the bug an issue with the label. The
+model is scripted and makes the change that the next release made, with that release's own test in a new file. Whatever
+comes after is the product: webhook, job, set-up, the package's whole test suite before and after, proof, pull request.
+
+Exit code 0 only when every pull request is proven.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tempfile
+import time
+import tomllib
+from collections.abc import Iterable, Mapping
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(CHECKOUT))
+
+from agent.types import Outcome, RunResult, TestRun  # noqa: E402
+from app.devhub.devhub import DevHub, SeenPull, new_key  # noqa: E402
+from app.devhub.serving import serving  # noqa: E402
+from app.jobs.types import Job  # noqa: E402
+from tests.flow.world import World, call, world  # noqa: E402
+from tests.real.sdist import Release, python_lines, unpacked  # noqa: E402
+from tests.real.upstream import hunks, only_tests  # noqa: E402
+
+CACHE = CHECKOUT / ".cache" / "real"
+DATA = Path(__file__).with_name("packages.toml")
+PATIENCE_S = 1800.0
+
+
+@dataclass(frozen=True)
+class Package:
+    """One entry of the data file, and its two releases on disk."""
+
+    entry: Mapping[str, Any]
+    before: Path
+    after: Path
+
+    @classmethod
+    def of(cls, entry: Mapping[str, Any]) -> Package:
+        releases = [Release(entry["name"], **entry[when]) for when in ("before", "after")]
+        before, after = (unpacked(release, CACHE) for release in releases)
+        return cls(entry, before, after)
+
+    @property
+    def title(self) -> str:
+        return str(self.entry["title"])
+
+    def session(self) -> dict[str, Any]:
+        """The model's replies: a plan, a look at the files, the change with its test."""
+        entry = self.entry
+        files, test_file = list(entry["files"]), entry["test_file"]
+        step = {"id": "1", "objective": entry["summary"], "files": files, "new_files": [test_file]}
+        plan = {"intent": "bug_fix", "summary": entry["summary"], "steps": [step]}
+        finish = call("finish", summary=entry["summary"], files={path: entry["summary"] for path in files})
+        return {
+            "name": entry["name"],
+            "when": self.title,
+            "steps": [
+                {"content": json.dumps(plan)},
+                {"tool_calls": [call("read", path=path) for path in files]},
+                {"tool_calls": [*map(self._edit, files), self._test(), finish]},
+            ],
+        }
+
+    def _edit(self, path: str) -> dict[str, Any]:
+        found = hunks(_text(self.before / path), _text(self.after / path), self.entry["files"][path])
+        return call("edit", path=path, edits=[{"search": hunk.old, "replace": hunk.new} for hunk in found])
+
+    def _test(self) -> dict[str, Any]:
+        source = _text(self.after / self.entry["test_source"])
+        return call("write", path=self.entry["test_file"], content=only_tests(source, self.entry["tests"]))
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What came of one package."""
+
+    package: Package
+    job: Job
+    result: RunResult
+    pull: SeenPull | None
+    wall_s: float
+    """From the label to the end of the job."""
+    setup_s: float
+    tests_s: float
+    model_s: float
+
+    @property
+    def rest_s(self) -> float:
+        """Everything of ours: index, context, tools, checkouts, git, sandbox starts, publishing and waiting."""
+        return self.wall_s - self.setup_s - self.tests_s - self.model_s
+
+    @property
+    def engine_s(self) -> float:
+        """The part of ``rest_s`` that the run itself took, its git calls included."""
+        return sum(self.result.seconds.values()) - self.setup_s - self.tests_s - self.model_s
+
+    @property
+    def proven(self) -> bool:
+        accepted = self.result.outcome is Outcome.PROPOSED and self.result.evidence.proven
+        return accepted and self.pull is not None and not self.pull.draft
+
+
+def main() -> int:
+    console = Console(width=200 if not sys.stdout.isatty() else None)
+    entries = tomllib.loads(DATA.read_text(encoding="utf-8"))["package"]
+    packages = [Package.of(entry) for entry in entries if not sys.argv[1:] or entry["name"] in sys.argv[1:]]
+    folder = Path(tempfile.mkdtemp(prefix="graftsmith-real-"))
+    folder.chmod(0o755)  # the sandbox's own user has to pass through to its checkouts
+    seen: list[Seen] = []
+    with closing(DevHub(folder / "hub")) as hub, serving(hub):
+        script = {"sessions": [package.session() for package in packages]}
+        with world(folder, hub, script, new_key()) as made:
+            for package in packages:
+                console.print(f"{package.entry['name']}: {package.title} …")
+                seen.append(_carry_out(made, package))
+    console.print(_table(seen))
+    failed = [one for one in seen if not one.proven]
+    for one in failed:
+        _explain(console, one)
+    if failed:
+        console.print(f"What happened is in {folder}")
+        return 1
+    shutil.rmtree(folder)
+    return 0
+
+
+def _carry_out(made: World, package: Package) -> Seen:
+    repo = made.repository(package.entry["name"].lower(), package.before)
+    number = repo.open_issue(package.title, package.entry["body"], by="rita")
+    started = time.monotonic()
+    repo.add_label(number, "agent", by="maria")
+    job = made.ended(repo, timeout_s=PATIENCE_S)
+    wall_s = time.monotonic() - started
+    state = Path(made.service.settings["GRAFTSMITH_STATE_DIR"])
+    events = [json.loads(line) for line in (state / "jobs" / job.id / "run-1" / "events.jsonl").open(encoding="utf-8")]
+    return Seen(
+        package,
+        job,
+        made.result(job),
+        next(iter(made.pulls(repo)), None),
+        wall_s,
+        setup_s=sum(e["seconds"] for e in events if e.get("text") == "set-up command"),
+        tests_s=sum(e["run"]["seconds"] for e in events if e["kind"] == "test_run"),
+        model_s=sum(e["seconds"] for e in events if e["kind"] == "model_call"),
+    )
+
+
+# ── telling ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_COLUMNS = (
+    "package",
+    "versions",
+    "lines",
+    "before",
+    "after",
+    "proof",
+    "outcome",
+    "draft",
+    "seconds",
+    "set-up",
+    "tests",
+)
+_COLUMNS += ("rest", "engine", "engine / all", "tokens in", "out")
+
+
+def _table(seen: Iterable[Seen]) -> Table:
+    table = Table(title="Released packages: the bug of one release, fixed as the next one did")
+    for name in _COLUMNS:
+        table.add_column(name, justify="left" if name in ("package", "versions", "proof", "outcome") else "right")
+    for one in seen:
+        entry, evidence, usage = one.package.entry, one.result.evidence, one.result.usage
+        table.add_row(
+            entry["name"],
+            f"{entry['before']['version']} → {entry['after']['version']}",
+            f"{python_lines(one.package.before):,}",
+            _counted(evidence.baseline),
+            _counted(evidence.final),
+            "\n".join(f"{p.test.split('::')[-1]}: {p.on_base} → {p.on_head}" for p in evidence.proof) or "none",
+            one.result.outcome,
+            "–" if one.pull is None else "yes" if one.pull.draft else "no",
+            *(f"{part:.1f}" for part in (one.wall_s, one.setup_s, one.tests_s, one.rest_s, one.engine_s)),
+            f"{one.engine_s / one.wall_s:.0%}",
+            f"{usage.input_tokens:,}",
+            f"{usage.output_tokens:,}",
+        )
+    table.caption = "rest: all but set-up, tests and model; engine: the part of it inside the run, git included"
+    return table
+
+
+def _counted(run: TestRun | None) -> str:
+    if run is None:
+        return "–"
+    failed = f", {len(run.failed)} failed" if run.failed else ""
+    return f"{len(run.passed):,} passed{failed}"
+
+
+def _explain(console: Console, one: Seen) -> None:
+    console.print(f"\n{one.package.entry['name']} is not proven: {one.result.reason}", markup=False)
+    for note in one.result.notes:
+        console.print(f"  note: {note}", markup=False)
+    for run in (one.result.evidence.baseline, one.result.evidence.final):
+        if run is not None and run.failed:
+            console.print(f"  failed: {', '.join(sorted(run.failed)[:10])}", markup=False)
+
+
+def _text(path: Path) -> str:
+    with path.open(encoding="utf-8", newline="") as file:
+        return file.read()
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
