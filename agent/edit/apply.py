@@ -87,6 +87,57 @@ def inserted(
     return _finish(path, data, file, [_Change(at, at, lines)], syntax_ok)
 
 
+def replaced(path: str, data: bytes, first: int, last: int, text: str, *, syntax_ok: SyntaxOk | None = None) -> bytes:
+    """The file with lines ``first`` to ``last`` (from 1, both included) replaced by ``text``, which takes over the
+    indentation of the first of them. Decorators stay when ``text`` begins without one.
+
+    Raises:
+        EditRefused: nothing was replaced; says why.
+        NotText: binary, or a character that the file's encoding does not have.
+    """
+    file = Text.decode(data)
+    flat = unified(file.text)
+    lines = flat.split("\n")
+    old = lines[first - 1 : last]
+    new = _indented(unified(text).strip("\n"), old[0])
+    if not new.strip():
+        raise EditRefused("The new text is empty", todo="To delete it use edit with an empty replacement")
+    if not new.lstrip().startswith(_DECORATORS):
+        kept = next((number for number, line in enumerate(old) if not _belongs_to_decorator(old, number)), 0)
+        first, old = first + kept, old[kept:]
+    omission.check(path, "\n".join(old), new)
+    if new == "\n".join(old):
+        raise EditRefused("The edit changes nothing", todo="Go on with the next step")
+    start = sum(len(line) + 1 for line in lines[: first - 1])
+    return _finish(path, data, file, [_Change(start, start + len("\n".join(old)), new)], syntax_ok)
+
+
+_DECORATORS = ("@", "#[")
+
+
+def _belongs_to_decorator(lines: Sequence[str], number: int) -> bool:
+    """Whether a line is (part of) a decorator above a definition; brackets may span lines."""
+    above = [line.strip() for line in lines[: number + 1]]
+    starts = [at for at, line in enumerate(above) if line.startswith(_DECORATORS)]
+    if not starts or not above[0].startswith(_DECORATORS):
+        return False
+    span = "".join(above[starts[-1] : number])
+    return starts[-1] == number or sum(map(span.count, "([{")) > sum(map(span.count, ")]}"))
+
+
+def _indented(text: str, old: str) -> str:
+    """``text`` shifted as a whole so that its first line is indented as ``old``."""
+    lines = text.split("\n")
+    have, want = _indentation(lines[0]), _indentation(old)
+    if have == want or not all(line.startswith(have) or not line.strip() for line in lines):
+        return text
+    return "\n".join(want + line[len(have) :] if line.strip() else line for line in lines)
+
+
+def _indentation(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
+
+
 def written(path: str, data: bytes | None, content: str, *, syntax_ok: SyntaxOk | None = None) -> bytes:
     """The whole file as ``content``; an existing one keeps its encoding, byte order mark and line endings.
 

@@ -23,6 +23,8 @@ from agent.tools import (
     outline_file,
     read,
     references,
+    rename,
+    replace_symbol,
     revert,
     run_tests,
     search,
@@ -34,7 +36,7 @@ __all__ = ["REGISTRY", "Claim", "Conclusion", "Limits", "Tool", "ToolContext", "
 
 _MODULES = (
     *(search, grep, find_symbol, references, read, list_files, outline_file),
-    *(edit_file, insert, write, delete, move, revert, diff, run_tests, finish),
+    *(edit_file, insert, replace_symbol, rename, write, delete, move, revert, diff, run_tests, finish),
 )
 REGISTRY: Registry = {module.TOOL.name: module.TOOL for module in _MODULES}
 

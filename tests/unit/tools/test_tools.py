@@ -186,6 +186,54 @@ def test_insert_delete_move_revert(context: ToolContext) -> None:
     assert {change.path for change in context.draft.change_set().changes} == {"src/report.py", "src/summary.py"}
 
 
+def test_replace_symbol_replaces_a_definition(context: ToolContext) -> None:
+    new = "def add(self, a, b):\n    return a + b\n"
+    assert use(context, "replace_symbol", path="src/calc.py", name="Calc.add", text=new).text.endswith("now lines 10")
+    assert b"    def add(self, a, b):\n        return a + b\n\n    def twice" in context.draft.read("src/calc.py")
+    use(
+        context,
+        "write",
+        path="a.py",
+        content="@deco\n@other(\n    1,\n)\ndef f():\n    return 1\n\n\ndef g():\n    pass\n",
+    )
+    use(context, "replace_symbol", path="a.py", name="f", text="def f():\n    return 2")
+    assert context.draft.read("a.py") == (
+        b"@deco\n@other(\n    1,\n)\ndef f():\n    return 2\n\n\ndef g():\n    pass\n"
+    )
+    use(context, "replace_symbol", path="a.py", name="f", text="@new\ndef f():\n    return 3\n")
+    assert context.draft.read("a.py").startswith(b"@new\ndef f():\n    return 3\n\n\ndef g")
+    assert "leaves code out" in refused(
+        context, "replace_symbol", path="src/calc.py", name="Calc", text="class Calc:\n    # ... rest unchanged ...\n"
+    )
+    assert "no longer parse" in refused(context, "replace_symbol", path="a.py", name="g", text="def g(:\n    pass")
+    assert "outline" in refused(context, "replace_symbol", path="a.py", name="h", text="x")
+    use(context, "write", path="b.py", content="class A:\n    def f(self): pass\nclass B:\n    def f(self): pass\n")
+    assert "A.f in line 2, B.f in line 4" in refused(context, "replace_symbol", path="b.py", name="f", text="x")
+
+
+def test_rename_changes_what_is_sure_and_names_the_rest(context: ToolContext) -> None:
+    text = use(context, "rename", name="total", to="sum_of").text
+    assert text == "Renamed in src/calc.py (1), src/report.py (2)."
+    assert context.draft.read("src/report.py") == (
+        b"from calc import sum_of\n\n\ndef report(values):\n    return f'sum: {sum_of(values)}'\n"
+    )
+    text = use(context, "rename", name="Calc", to="Adder").text
+    assert "tests/test_calc.py (tests/test_calc.py is an existing test and stays as it is)" in text
+    assert b"calc = Adder()" in context.draft.read("src/calc.py")
+    assert "defined already" in refused(context, "rename", name="sum_of", to="report")
+    assert "no name" in refused(context, "rename", name="sum_of", to="a b")
+    assert "0 definitions" in refused(context, "rename", name="nothing_here", to="x")
+
+
+def test_rename_of_a_method_needs_a_name_of_its_own(context: ToolContext) -> None:
+    text = use(context, "rename", name="Calc.twice", to="doubled").text
+    assert text == "Renamed in src/calc.py (1)."
+    use(context, "write", path="src/other.py", content="class Other:\n    def add(self): pass\n\n\nOther().add()\n")
+    text = use(context, "rename", name="Calc.add", to="plus").text
+    assert "Left for you to decide" in text
+    assert b"Other().add()" in context.draft.read("src/other.py")
+
+
 def test_diff_is_short(context: ToolContext) -> None:
     assert use(context, "diff").text == "Nothing is changed."
     use(context, "edit", path="src/calc.py", edits=[{"search": "a - b", "replace": "a + b"}])

@@ -1,0 +1,78 @@
+"""A new name for a symbol in one file, changing only what can hardly mean something else."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+
+from agent.edit.match import line_of, unified
+from agent.edit.text import Text
+
+_QUOTES = "\"'`"
+_DEFINES = re.compile(
+    r"(?:^|\s)(?:def|class|func|function|fn|fun|type|struct|interface|trait|enum)\s+(?:\([^)]*\)\s*)?$"
+)
+_OWNER = re.compile(r"(\w+)\s*(?:\.|->|::)\s*$")
+_ASSIGNED = re.compile(r"\s*=(?![=>])|\s*:(?!:)[^=]*=(?!=)")
+
+
+@dataclass(frozen=True)
+class Meaning:
+    """What a name stands for."""
+
+    name: str
+    member: bool = False
+    """Reached through a dot: a method or an attribute."""
+    variable: bool = False
+    owners: Collection[str] = ()
+    """Names before the dot that lead to it although it is no member: its module's."""
+
+
+@dataclass(frozen=True)
+class Renamed:
+    """The file afterwards, how many places were changed, and the lines of those that were left for a decision."""
+
+    content: bytes
+    changed: int
+    undecided: tuple[int, ...]
+
+
+def renamed(data: bytes, meaning: Meaning, to: str) -> Renamed:
+    """Give every sure use of a symbol the name ``to``, and name the others.
+
+    Left undecided: the word in quotes (a key, a name looked up at run time), as a keyword argument or an assigned
+    variable, and where it is reached through a dot although it is no member, or the other way round.
+
+    Raises:
+        NotText: binary.
+    """
+    file = Text.decode(data)
+    flat = unified(file.text)
+    pieces = []
+    undecided = []
+    last = changed = 0
+    for place in re.finditer(rf"(?<!\w){re.escape(meaning.name)}(?!\w)", file.text):
+        if not _is_sure(file.text, place, meaning):
+            undecided.append(line_of(flat, place.start() - file.text.count("\r\n", 0, place.start())))
+            continue
+        pieces += [file.text[last : place.start()], to]
+        last = place.end()
+        changed += 1
+    content = file.with_text("".join(pieces) + file.text[last:]).encode()
+    return Renamed(content, changed, tuple(dict.fromkeys(undecided)))
+
+
+def _is_sure(text: str, place: re.Match[str], meaning: Meaning) -> bool:
+    before = text[text.rfind("\n", 0, place.start()) + 1 : place.start()]
+    after = text[place.end() : place.end() + 80].split("\n", 1)[0]
+    if before and before[-1] in _QUOTES and after[:1] == before[-1]:
+        return False
+    if _DEFINES.search(before):
+        return True
+    if _ASSIGNED.match(after):
+        return meaning.variable and not before
+    owner = _OWNER.search(before)
+    if owner is None:
+        return not meaning.member
+    return meaning.member or owner[1] in meaning.owners

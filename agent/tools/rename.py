@@ -1,0 +1,116 @@
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from pydantic import AliasChoices, Field
+
+from agent import edit
+from agent.edit import syntax
+from agent.edit.rename import Meaning
+from agent.errors import GraftsmithError, ToolRefusal
+from agent.index.graph import Certainty
+from agent.index.record import Symbol
+from agent.tools.base import Arguments, Tool, ToolContext, ToolResult
+from agent.tools.guard import writable
+from agent.tools.symbols import definitions
+from agent.tree import Draft
+
+_SHOWN = 30
+
+
+class Rename(Arguments):
+    name: str
+    to: str = Field(validation_alias=AliasChoices("to", "new_name"))
+    path: str = Field("", description="where it is defined, when several are")
+
+
+@dataclass
+class _Outcome:
+    draft: Draft
+    changed: list[str] = field(default_factory=list)
+    undecided: list[str] = field(default_factory=list)
+
+
+def run(context: ToolContext, arguments: Rename) -> ToolResult:
+    home, symbol = _the_one(context, arguments)
+    if not re.fullmatch(r"[^\W\d]\w*", arguments.to):
+        raise ToolRefusal(f"{arguments.to!r} is no name", todo="Give the new name alone, without its class or module")
+    if definitions(context, arguments.to):
+        raise ToolRefusal(f"{arguments.to} is defined already", todo="Choose a name that is free")
+    stem = home.rsplit("/", 1)[-1].split(".", 1)[0]
+    owners = {stem, home.split("/")[-2] if stem == "__init__" and "/" in home else stem}
+    meaning = Meaning(symbol.short, symbol.kind == "method", symbol.kind == "variable", owners)
+    outcome = _Outcome(context.draft)
+    for path, sure in _files(context, home, symbol).items():
+        if sure:
+            _one_file(context, outcome, path, meaning, arguments.to)
+        else:
+            outcome.undecided.append(path)
+    if not outcome.changed:
+        raise ToolRefusal(f"No use of {arguments.name} could be renamed for sure", todo="Use edit")
+    return ToolResult(_report(outcome), draft=outcome.draft)
+
+
+def _the_one(context: ToolContext, arguments: Rename) -> tuple[str, Symbol]:
+    found = [(p, s) for p, s in definitions(context, arguments.name) if not arguments.path or p == arguments.path]
+    if len(found) != 1:
+        where = ", ".join(f"{path}:{symbol.start} {symbol.name}" for path, symbol in found[:8])
+        raise ToolRefusal(
+            f"{len(found)} definitions of {arguments.name}",
+            why=where,
+            todo="Give its full name (Class.method) and its path" if found else "Use search to find its name",
+        )
+    return found[0]
+
+
+def _files(context: ToolContext, home: str, symbol: Symbol) -> dict[str, bool]:
+    """Path → whether the name means this symbol there. A method's is sure only when nothing else has its name."""
+    alone = len(definitions(context, symbol.short)) == 1
+    files = {home: True}
+    for use in context.index.references(symbol.name):
+        if use.path in context.draft:
+            sure = alone if symbol.kind == "method" else use.certainty is Certainty.RESOLVED
+            files[use.path] = files.get(use.path, False) or sure
+    for path, file in context.draft.edits.items():
+        if file is not None and path not in files and symbol.short.encode() in file.content:
+            files[path] = False
+    return files
+
+
+def _one_file(context: ToolContext, outcome: _Outcome, path: str, meaning: Meaning, to: str) -> None:
+    before = outcome.draft.read(path)
+    try:
+        writable(context, path)
+        result = edit.renamed(before, meaning, to)
+        syntax.check(path, before, result.content, context.syntax_ok)
+    except GraftsmithError as error:
+        outcome.undecided.append(f"{path} ({error.what})")
+        return
+    if result.changed:
+        outcome.draft = outcome.draft.with_file(path, result.content)
+        outcome.changed.append(f"{path} ({result.changed})")
+    if result.undecided:
+        outcome.undecided.append(f"{path} lines {', '.join(map(str, result.undecided[:20]))}")
+
+
+def _report(outcome: _Outcome) -> str:
+    text = f"Renamed in {_listed(outcome.changed)}."
+    if outcome.undecided:
+        text += f"\nLeft for you to decide: {_listed(outcome.undecided)}."
+    return text
+
+
+def _listed(items: Iterable[str]) -> str:
+    names = list(items)
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
+TOOL = Tool(
+    "rename",
+    "Give a function, class or method another name wherever it is surely meant; says what it left.",
+    Rename,
+    run,
+)
