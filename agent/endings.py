@@ -84,8 +84,12 @@ def accepted(claim: Claim, evidence: Evidence) -> Ending:
             "Review it with that in mind.",
         )
     count = len(evidence.proof)
-    tests = "1 test fails" if count == 1 else f"{count} tests fail"
-    return Ending(Outcome.PROPOSED, f"{tests} without the change and pass with it; no other test got worse.")
+    tests = (
+        "1 test fails without the change and passes"
+        if count == 1
+        else f"{count} tests fail without the change and pass"
+    )
+    return Ending(Outcome.PROPOSED, f"{tests} with it; no other test got worse.")
 
 
 def rejected(problems: tuple[str, ...] | None) -> Ending:

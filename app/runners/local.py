@@ -17,7 +17,7 @@ from agent.__main__ import CANCEL, EVENTS, RESULT
 from agent.errors import BugError, RetryLater
 from agent.types import RunResult, RunSpec
 from app.runners.tail import Tail
-from sandbox import process
+from sandbox import process, remove_tree
 from sandbox.text import clean
 from sandbox.types import End, Limits
 
@@ -45,8 +45,7 @@ def run(
     stored = _stored_result(folder)
     if stored is not None:
         return stored
-    (folder / CANCEL).unlink(missing_ok=True)
-    (folder / EVENTS).unlink(missing_ok=True)
+    _emptied(folder)
     tail = Tail(folder / EVENTS, on_event)
 
     def poll() -> bool:
@@ -77,6 +76,12 @@ def run(
         why=words,
         todo="Report this with the run's event log",
     )
+
+
+def _emptied(folder: Path) -> None:
+    """An earlier run was killed in the middle: nothing of it is of use, and its checkouts would be in the way."""
+    remove_tree(folder)
+    folder.mkdir(mode=0o711)
 
 
 def _stored_result(folder: Path) -> RunResult | None:
