@@ -170,6 +170,13 @@ class Checkout:
     def sync(self, draft: Draft) -> None:
         """Make every file of ``draft`` as it should be, and remove those of the draft before; whatever else a test
         run or a set-up left behind stays. Only while nothing runs in the checkout. Links are never followed."""
+        try:
+            self._restore(draft)
+        except PermissionError:  # a test run can lock folders against us when it is no other user
+            self._workspace.sandbox.reclaim(self.path)
+            self._restore(draft)
+
+    def _restore(self, draft: Draft) -> None:
         wanted = _wanted(draft)
         with Root(self.path) as root:
             for path in self._written.keys() - wanted.keys():

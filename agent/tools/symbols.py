@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from agent.index import outline
 from agent.index.languages import language_by_head, language_by_name
 from agent.index.record import Symbol
@@ -20,7 +22,12 @@ def symbols_in(context: ToolContext, path: str) -> tuple[Symbol, ...]:
         if at is not None:
             return tuple(sorted(context.index.records[at].symbols, key=lambda symbol: (symbol.start, -symbol.end)))
     language = language_by_name(path) or language_by_head(content[:200])
-    found = outline.record(content, language.name if language else "text").symbols
+    return _parsed(content, language.name if language else "text")
+
+
+@lru_cache(maxsize=256)
+def _parsed(content: bytes, language: str) -> tuple[Symbol, ...]:
+    found = outline.record(content, language).symbols
     return tuple(sorted(found, key=lambda symbol: (symbol.start, -symbol.end)))
 
 
