@@ -7,6 +7,7 @@ refused unless a table says otherwise: each operation names the permission that 
 from __future__ import annotations
 
 import hashlib
+import re
 import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -109,7 +110,8 @@ def _app(store: Store, value: str, now: float) -> Actor:
 
 
 def _issuer(store: Store, issuer: object) -> App:
-    app = store.first(App, id=int(issuer)) if str(issuer).isdigit() else None  # type: ignore[call-overload]
+    name = str(issuer)
+    app = store.first(App, id=int(name)) if re.fullmatch("[0-9]{1,18}", name) else None
     if app is None:
         app = next((app for app in store.find(App) if client_id(app) == issuer), None)
     if app is None:

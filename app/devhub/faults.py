@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from email.utils import formatdate
 from fnmatch import fnmatchcase
 from typing import Any, Literal
 
@@ -109,7 +110,11 @@ async def _swallow(message: Message) -> None:
 
 
 async def _answer(fault: Fault, send: Send) -> None:
-    headers = {"content-type": "application/json; charset=utf-8", **fault.headers}
+    headers = {
+        "content-type": "application/json; charset=utf-8",
+        "date": formatdate(usegmt=True),
+        **fault.headers,
+    }
     raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
     await send({"type": "http.response.start", "status": fault.status or 502, "headers": raw})
     await send({"type": "http.response.body", "body": fault.content()})

@@ -9,6 +9,7 @@ import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from email.utils import formatdate
 from typing import Any
 from urllib.parse import unquote, urlencode
 
@@ -28,7 +29,7 @@ from app.devhub.rest import JSON, Answer, Body, Call, Operation, Page
 from app.devhub.routes import OPERATIONS
 from app.devhub.webhooks import Sender
 
-BY_ID = re.compile(r"/repositories/([0-9]+)(?=/|$)")
+BY_ID = re.compile(r"/repositories/([0-9]{1,18})(?=/|$)")
 """GitHub's undocumented but lasting way to name a repository that may be renamed."""
 
 
@@ -65,6 +66,7 @@ class RestApi:
         headers = {
             "x-github-request-id": uuid.uuid4().hex[:20].upper(),
             "x-github-media-type": "github.v3; format=json",
+            "date": formatdate(self._hub.clock.now(), usegmt=True),
         }
         try:
             with self._hub.store.transaction():
@@ -150,6 +152,8 @@ def _json(body: bytes) -> Body:
         return Body({})
     try:
         found = json.loads(body)
+        if b"\\ud" in body.lower():  # half a surrogate pair is no text
+            found = json.loads(json.dumps(found, ensure_ascii=False).encode("utf-8", "replace"))
     except (ValueError, RecursionError) as error:
         raise Refused(400, "Problems parsing JSON") from error
     if isinstance(found, list):  # labels may come as a bare list

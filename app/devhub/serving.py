@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 import uvicorn
 from starlette.types import ASGIApp
@@ -20,13 +22,40 @@ from app.devhub.server import application
 Middleware = Callable[[ASGIApp], ASGIApp]
 
 
-def _server(devhub: DevHub, listener: socket.socket, host: str, middleware: Middleware | None) -> uvicorn.Server:
+class _Server(uvicorn.Server):
+    """uvicorn, which looks ten times a second whether it should stop; this one stops when it is told."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop, self._ended = asyncio.get_running_loop(), asyncio.Event()
+        await super().startup(sockets)
+
+    async def main_loop(self) -> None:
+        await self._ended.wait()
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        super().handle_exit(sig, frame)
+        self.stop()
+
+    def stop(self) -> None:
+        """End from any thread, after startup."""
+        self.should_exit = True
+        self._loop.call_soon_threadsafe(self._ended.set)
+
+
+def _server(devhub: DevHub, listener: socket.socket, host: str, middleware: Middleware | None) -> _Server:
     """A server on a socket that is bound already, so that the hub knows its own address before the first request."""
     devhub.hub.base_url = f"http://{host}:{listener.getsockname()[1]}"
     app: ASGIApp = application(devhub.hub)
     app = faulty(middleware(app) if middleware else app, devhub.faults, API)
-    return uvicorn.Server(
-        uvicorn.Config(app, log_level="warning", access_log=False, ws="none", timeout_graceful_shutdown=2)
+    return _Server(
+        uvicorn.Config(
+            app,
+            log_level="warning",
+            access_log=False,
+            ws="none",
+            date_header=False,  # the hub's clock makes its own
+            timeout_graceful_shutdown=2,
+        )
     )
 
 
@@ -53,7 +82,7 @@ def serving(
         try:
             yield devhub.url
         finally:
-            server.should_exit = True
+            server.stop()
             thread.join()
 
 

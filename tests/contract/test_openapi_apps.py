@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from email.utils import parsedate_to_datetime
 from typing import Any
 
 import jwt
@@ -206,6 +207,12 @@ def test_the_primary_rate_limit_is_refused_with_its_headers(scene: Scene, github
     assert message.startswith("API rate limit exceeded for")
     assert headers["x-ratelimit-remaining"] == "0"
     assert int(headers["x-ratelimit-reset"]) > time.time()
+
+
+def test_answers_carry_the_hubs_own_time(scene: Scene) -> None:
+    scene.hub.move_clock(-86_400)
+    told = parsedate_to_datetime(scene.client(None).rest.meta.get().headers["date"]).timestamp()
+    assert abs(told - (time.time() - 86_400)) < 600
 
 
 def test_an_answer_that_the_client_has_already_is_not_sent_again(scene: Scene) -> None:

@@ -93,6 +93,8 @@ def test_labels_are_put_on_and_taken_off(scene: Scene, client: GitHub) -> None:
     with pytest.raises(RequestFailed) as failed:
         client.rest.issues.remove_label(OWNER, NAME, number, "c")
     assert refusal(failed) == (404, "Label does not exist")
+    client.rest.issues.remove_all_labels(OWNER, NAME, number)
+    assert scene.repo.issue(number).labels == ()
 
 
 def test_a_repositorys_labels_are_made_and_read(client: GitHub) -> None:

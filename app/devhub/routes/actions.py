@@ -26,7 +26,7 @@ def _workflow(call: Call) -> Workflow:
     """By id or by file name; it must be on the default branch."""
     wanted = call.path["workflow_id"]
     if wanted.isascii() and wanted.isdigit():
-        found = call.hub.store.first(Workflow, id=int(wanted), repository_id=call.repository.id)
+        found = call.hub.store.first(Workflow, id=call.number("workflow_id"), repository_id=call.repository.id)
         if found is None:
             raise not_found()
         return found

@@ -128,6 +128,8 @@ def create_commit(call: Call) -> Answer:
     _not_empty(call)
     git, body = call.git, call.body
     message, tree = body.required("message"), body.required("tree")
+    if "\0" in message:
+        raise Refused(422, "message contains a null byte")
     parents = [str(parent) for parent in body.items("parents") or []]
     if git.type_of(tree) != "tree":
         raise Refused(422, "Tree SHA does not exist")

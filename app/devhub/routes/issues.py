@@ -127,6 +127,11 @@ def set_labels(call: Call) -> Answer:
     return Answer(_labels(call, issue))
 
 
+def clear_labels(call: Call) -> Answer:
+    issues.set_labels(call.hub, _issue(call), call.caller, [])
+    return Answer(status=204)
+
+
 def _label_names(body: Body) -> list[str]:
     return _names(body.items("labels") or [])
 
@@ -285,6 +290,7 @@ OPERATIONS = (
     read(f"{ISSUE}/labels", list_labels, *EITHER),
     write("POST", f"{ISSUE}/labels", add_labels, *EITHER, person="triage"),
     write("PUT", f"{ISSUE}/labels", set_labels, *EITHER, person="triage"),
+    write("DELETE", f"{ISSUE}/labels", clear_labels, *EITHER, person="triage"),
     write("DELETE", f"{ISSUE}/labels/{{name}}", remove_label, *EITHER, person="triage"),
     read(f"{ISSUE}/comments", list_comments, *EITHER),
     write("POST", f"{ISSUE}/comments", create_comment, *EITHER, person="read"),

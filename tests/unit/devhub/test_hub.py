@@ -134,3 +134,12 @@ def test_the_state_of_another_version_is_refused_by_name(tmp_path: Path) -> None
         db.execute("PRAGMA user_version = 7")
     with pytest.raises(OperatorError, match="made by another version"):
         Store(tmp_path / "db")
+
+
+def test_text_that_is_no_text_is_made_one(devhub: DevHub) -> None:
+    repo = devhub.create_repository("acme/widget", {"a": "b"})
+    header = {"authorization": f"Bearer {devhub.token('acme')}"}
+    url = f"{devhub.api_url}/repos/acme/widget/issues"
+    made = httpx.post(url, content=rb'{"title": "a\ud800b \u0000"}', headers=header)
+    assert made.status_code == 201
+    assert repo.issue(1).title == "a?b \0"
