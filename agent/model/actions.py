@@ -34,11 +34,9 @@ def parse(text: str) -> tuple[tuple[ToolCall, ...], bool]:
     objects = json_objects(text)
     if start >= 0 and is_cut(text[start:]) and not text.rstrip().endswith("}"):
         return (), True
-    for value in objects:
-        calls = _calls(value)
-        if calls:
-            return calls, False
-    return (), False
+    lists = [value for value in objects if "actions" in value]
+    # An answer may think aloud in single actions before it gives the list, which is what was asked for.
+    return tuple(call for value in (lists[-1:] or objects) for call in _calls(value)), False
 
 
 def _calls(value: dict[str, Any]) -> tuple[ToolCall, ...]:
@@ -52,9 +50,11 @@ def _calls(value: dict[str, Any]) -> tuple[ToolCall, ...]:
 def _call(action: object) -> ToolCall | None:
     if not isinstance(action, dict):
         return None
-    name, arguments = action.get("tool", action.get("name")), action.get("arguments", {})
+    # The form we ask for, or the one that models know from their training.
+    name = action.get("tool", action.get("name") if "arguments" in action else None)
     if not isinstance(name, str) or not name:
         return None
+    arguments = action.get("arguments", {})
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
     return ToolCall(id="", name=name, arguments=arguments)

@@ -29,6 +29,10 @@ RESTARTED = "\n[the reply broke off and begins again]\n"
 """What ``on_text`` gets when text was shown and the call had to be repeated."""
 
 
+IDLE_REPLIES = 2
+"""Replies without a tool call, from the first one on, after which an endpoint counts as one that drops ``tools``."""
+
+
 @dataclass(frozen=True)
 class CallLimits:
     """Bounds of one call; seconds and bytes."""
@@ -63,6 +67,7 @@ class Link:
         self._limits = limits
         self._count = count
         self._dialect = wire.Dialect()
+        self._idle = 0
         timeout = httpx.Timeout(limits.read_s, connect=limits.connect_s)
         # Redirects are not followed: the key would go wherever the answer points.
         self._http = httpx.Client(timeout=timeout, follow_redirects=False, verify=_trust())
@@ -80,7 +85,9 @@ class Link:
         while True:
             body = wire.parameters(request, self._dialect, self.endpoint.model)
             try:
-                return self._once(request, body, len(call.attempts), on_text, watch)
+                reply = self._once(request, body, len(call.attempts), on_text, watch)
+                self._learn(request, body, reply, call)
+                return reply
             except Unsupported as refusal:
                 call.attempts.append(str(refusal))
                 simpler = self._dialect.without(refusal.parameter)
@@ -90,6 +97,15 @@ class Link:
             except GraftsmithError as error:
                 call.attempts.append(str(error))
                 raise
+
+    def _learn(self, request: wire.Request, body: Mapping[str, Any], reply: Reply, call: OpenCall) -> None:
+        """Some endpoints take ``tools`` and drop them: where none is ever called, actions in text are asked for."""
+        if "tools" not in body or request.schema is not None or self._idle < 0:
+            return
+        self._idle = -1 if reply.tool_calls else self._idle + reply.whole
+        if self._idle == IDLE_REPLIES:
+            call.attempts.append("no tool was ever called; from now on they are offered in text")
+            self._dialect = self._dialect.without("tools")
 
     def _once(
         self, request: wire.Request, body: dict[str, Any], retries: int, on_text: OnText, watch: pump.Watch

@@ -11,7 +11,12 @@ _DECODER = json.JSONDecoder(strict=False)
 
 
 def json_objects(text: str) -> tuple[dict[str, Any], ...]:
-    """Every whole JSON object in ``text`` that is not inside another, longest first. Fences and prose don't matter."""
+    """Every whole JSON object in ``text`` that is not inside another, in order. Fences and prose don't matter."""
+    return tuple(value for _, value in _found(text))
+
+
+def _found(text: str) -> list[tuple[int, dict[str, Any]]]:
+    """(length, object) for each."""
     found: list[tuple[int, dict[str, Any]]] = []
     at = text.find("{")
     for _ in range(_MAX_STARTS):
@@ -24,8 +29,7 @@ def json_objects(text: str) -> tuple[dict[str, Any], ...]:
         else:
             found.append((end - at, value))
         at = text.find("{", end)
-    found.sort(key=lambda item: -item[0])
-    return tuple(value for _, value in found)
+    return found
 
 
 def extract_json(text: str) -> dict[str, Any]:
@@ -34,9 +38,9 @@ def extract_json(text: str) -> dict[str, Any]:
     Raises:
         ValueError: there is none; the message says where the text stops being JSON.
     """
-    objects = json_objects(text)
-    if objects:
-        return objects[0]
+    found = _found(text)
+    if found:
+        return max(found, key=lambda item: item[0])[1]
     start = text.find("{")
     if start < 0:
         raise ValueError("the reply holds no JSON object")

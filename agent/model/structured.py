@@ -91,7 +91,7 @@ def _read(reply: Reply, schema: type[T]) -> tuple[T | None, Sequence[str]]:
 def _parse(text: str, schema: type[T]) -> tuple[T | None, Sequence[str]]:
     """The first object that fits; when none does, what is wrong with the longest."""
     wrong: Sequence[str] = ()
-    for candidate in json_objects(text):
+    for candidate in sorted(json_objects(text), key=lambda value: -len(json.dumps(value))):
         try:
             return schema.model_validate_json(json.dumps(candidate)), ()
         except ValidationError as error:

@@ -242,6 +242,8 @@ class Assembly:
         cut = any(is_cut(call.arguments) for call in calls)
         if request.tools and "tools" not in body:
             calls, cut = actions.parse(text)
+        elif not calls and request.schema is None:
+            calls = _written_out(text, request.tools)
         finish = _finish(self._finish, refusal, cut, bool(calls))
         usable = calls if finish is Finish.TOOL_CALLS else ()
         return Reply(
@@ -257,6 +259,13 @@ class Assembly:
         called = (call.name + call.arguments for call in self._calls.values())
         produced = "".join([*self._text, *self._refusal, *self._reasoning, *called])
         return usage_of(self._usage, model, count, body, produced)
+
+
+def _written_out(text: str, tools: Sequence[ToolSpec]) -> Sequence[ToolCall]:
+    """Calls that the model wrote into its text, because its server does not know the model's way of calling."""
+    names = {tool["function"]["name"] for tool in tools}
+    calls, _ = actions.parse(text)
+    return calls if all(call.name in names for call in calls) else ()
 
 
 def usage_of(

@@ -17,7 +17,8 @@ import uvicorn
 from starlette.applications import Starlette
 
 from agent.budget import BudgetReached, Price
-from agent.errors import OperatorError
+from agent.config import parse
+from agent.errors import OperatorError, UserError
 from agent.model import errors
 from agent.model.client import CallLimits, ModelClient
 from agent.model.scripted import serve
@@ -309,6 +310,16 @@ def test_redirects_of_the_provider_are_not_followed() -> None:
 def test_the_provider_must_be_a_web_address(address: str) -> None:
     with pytest.raises(OperatorError, match="no web address"):
         Gateway(GatewayConfig(address, KEY, ("m",), SECRET), RunMeters(), RunMeters())
+
+
+def test_a_repository_can_t_name_an_endpoint() -> None:
+    for line in (
+        '[model]\nbase_url = "http://169.254.169.254"',
+        'base_url = "file:///etc/passwd"',
+        '[budget]\nmodel = "x"',
+    ):
+        with pytest.raises(UserError, match="wrong entry"):
+            parse(line.encode())
 
 
 # ── budget ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -449,6 +449,29 @@ def test_actions_inside_reasoning_are_not_carried_out(client_for: Make) -> None:
     assert (answer.text, answer.tool_calls) == ("Nothing to do.", ())
 
 
+def test_calls_written_into_the_text_are_taken_when_they_name_our_tools(client_for: Make) -> None:
+    text = '<tool_call>\n{"name": "edit", "arguments": {"path": "a.py"}}\n</tool_call>'
+    assert [call.name for call in ask(client_for, reply(text), tools=TOOLS).tool_calls] == ["edit"]
+    assert ask(client_for, reply('{"name": "other", "arguments": {}}'), tools=TOOLS).tool_calls == ()
+    assert ask(client_for, reply(text), tools=TOOLS, schema={"type": "object"}).tool_calls == ()
+
+
+def test_an_endpoint_that_drops_tools_silently_is_found_out(client_for: Make) -> None:
+    with endpoint(reply("hm"), reply("hm"), reply(ACTIONS)) as server:
+        client = client_for(server.base_url)
+        assert [len(client.complete(ASK, tools=TOOLS).tool_calls) for _ in range(3)] == [0, 0, 2]
+        assert ["tools" in body for body in server.bodies] == [True, True, False]
+
+
+def test_an_endpoint_that_has_called_a_tool_keeps_them(client_for: Make) -> None:
+    call = {"id": "a", "type": "function", "function": {"name": "edit", "arguments": "{}"}}
+    with endpoint(reply(None, tool_calls=[call]), reply("hm")) as server:
+        client = client_for(server.base_url)
+        for _ in range(5):
+            client.complete(ASK, tools=TOOLS)
+        assert all("tools" in body for body in server.bodies)
+
+
 def test_the_newer_name_of_the_output_limit(client_for: Make) -> None:
     refusal = error(
         400, "'max_tokens' is not supported with this model. Use 'max_completion_tokens' instead.", param="max_tokens"

@@ -40,8 +40,8 @@ def test_why_there_is_no_object(text: str, says: str) -> None:
         extract_json(text)
 
 
-def test_every_object_longest_first() -> None:
-    assert json_objects('{"a": 1} {"long": "er"}') == ({"long": "er"}, {"a": 1})
+def test_every_object_in_order() -> None:
+    assert json_objects('{"a": 1} {"long": "er"}') == ({"a": 1}, {"long": "er"})
 
 
 @pytest.mark.parametrize("text", ['{"a": "b', '{"a": "b\\', '{"a": [1', '{"a": "}"', '  [{"a": 1}'])
@@ -61,6 +61,12 @@ def test_not_cut(text: str) -> None:
         ('{"name": "edit", "arguments": "{}"}', [("edit", "{}")], False),
         ('Uses {braces}. {"actions": [{"tool": "a"}, {"tool": "b"}]}', [("a", "{}"), ("b", "{}")], False),
         ('{"actions": [{"tool": "a"}, {"no": "tool"}]}', [], False),
+        (
+            '<tool_call>{"name": "a"}</tool_call>\n<tool_call>{"name": "b"}</tool_call>',
+            [("a", "{}"), ("b", "{}")],
+            False,
+        ),
+        ('I could {"tool": "x"}. {"actions": [{"tool": "a"}]}', [("a", "{}")], False),
         ('{"actions": [{"tool": "a"}, {"tool": "b", "argu', [], True),
         ('{"answer": 42}', [], False),
         ("Just text.", [], False),
