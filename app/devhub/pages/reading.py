@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from starlette.responses import RedirectResponse, Response
 
 from app.devhub import checks, issues, pulls, refs
 from app.devhub.errors import Refused, not_found
-from app.devhub.git import EMPTY_TREE
+from app.devhub.git import EMPTY_TREE, Entry
 from app.devhub.pages import views
 from app.devhub.pages.markdown import render
 from app.devhub.pages.visit import SAFE, Visit, repository_facts
 from app.devhub.records import CheckRun, Issue, Label, Repository, User
 from app.devhub.shapes import pulls as shapes
-from app.devhub.shapes.commits import shown
+from app.devhub.shapes.commits import encoded, shown
 
 SUGGESTED_LABEL = "agent"
 TEXT = "text/plain; charset=utf-8"
@@ -32,7 +31,7 @@ def repository(visit: Visit) -> Response:
     repository = visit.repository()
     git = visit.hub.git(repository)
     head = git.resolve(f"{refs.HEADS}{repository.default_branch}")
-    entries = sorted(git.tree(head), key=lambda entry: (entry.type != "tree", entry.path)) if head else []
+    entries = _sorted(git.tree(head)) if head else []
     readme = next((entry for entry in entries if entry.path.lower() == "readme.md"), None)
     text = git.read_blob(readme.sha).decode("utf-8", "replace") if readme else ""
     return visit.show_in_repository(
@@ -40,7 +39,7 @@ def repository(visit: Visit) -> Response:
         branch=repository.default_branch,
         branches=len(git.refs(refs.HEADS)),
         last=views.commit(visit.hub, repository, head) if head else None,
-        entries=[(shown(entry.path), quote(shown(entry.path)), entry.type) for entry in entries],
+        items=_items(visit, repository.default_branch, entries),
         readme=render(text),
         clone_url=visit.hub.web(f"/{visit.hub.full_name(repository)}.git"),
     )
@@ -133,6 +132,28 @@ def commit(visit: Visit) -> Response:
     )
 
 
+def tree(visit: Visit) -> Response:
+    """A folder; the top one is the repository's own page."""
+    revision, path, entry = _at(visit, "tree")
+    entries = _sorted(visit.hub.git(visit.repository()).tree(entry.sha, prefix=f"{path}/"))
+    return visit.show_in_repository("tree.html", path=path, items=_items(visit, revision, entries))
+
+
+def _sorted(entries: list[Entry]) -> list[Entry]:
+    return sorted(entries, key=lambda entry: (entry.type != "tree", entry.path))
+
+
+def _items(visit: Visit, revision: str, entries: list[Entry]) -> list[tuple[str, str]]:
+    """What stands in a folder: name and where it leads; a submodule leads nowhere."""
+    here = f"/{visit.hub.full_name(visit.repository())}"
+    made = []
+    for entry in entries:
+        name = shown(entry.path.rsplit("/", 1)[-1])
+        to = f"{here}/{entry.type}/{encoded(revision)}/{encoded(entry.path)}"
+        made.append((f"{name}/" if entry.type == "tree" else name, "" if entry.type == "commit" else to))
+    return made
+
+
 def blob(visit: Visit) -> Response:
     path, content = _content(visit)
     text = None if b"\0" in content[:8000] else content.decode("utf-8", "replace")
@@ -144,13 +165,19 @@ def raw(visit: Visit) -> Response:
 
 
 def _content(visit: Visit) -> tuple[str, bytes]:
-    """The file behind ``revision/path``; a revision may have slashes itself."""
+    _, path, entry = _at(visit, "blob")
+    return path, visit.hub.git(visit.repository()).read_blob(entry.sha)
+
+
+def _at(visit: Visit, type: str) -> tuple[str, str, Entry]:
+    """Revision, path and what is there, behind ``revision/path``; a revision may have slashes itself."""
     git, parts = visit.hub.git(visit.repository()), visit.part("rest").split("/")
     for cut in range(1, len(parts)):
-        sha, path = git.resolve("/".join(parts[:cut])), "/".join(parts[cut:])
+        revision, path = "/".join(parts[:cut]), "/".join(parts[cut:])
+        sha = git.resolve(revision)
         entry = git.at(sha, path) if sha else None
-        if entry and entry.type == "blob":
-            return path, git.read_blob(entry.sha)
+        if entry and entry.type == type:
+            return revision, path, entry
     raise not_found()
 
 
@@ -203,6 +230,7 @@ PAGES = {
     PULL: pull,
     f"{REPO}/runs/{{id:int}}": check,
     f"{REPO}/commit/{{sha:path}}": commit,
+    f"{REPO}/tree/{{rest:path}}": tree,
     f"{REPO}/blob/{{rest:path}}": blob,
     f"{REPO}/raw/{{rest:path}}": raw,
 }

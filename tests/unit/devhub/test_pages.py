@@ -66,6 +66,7 @@ def test_a_pull_request_shows_its_text_checks_and_difference_and_is_merged(scene
         f"{HERE}/issues",
         f"{HERE}/pulls",
         f"{HERE}/issues/new",
+        f"{HERE}/tree/main/src",
         f"{HERE}/blob/main/src/widget.py",
         f"{HERE}/raw/main/README.md",
         f"{HERE}/commit/main",
