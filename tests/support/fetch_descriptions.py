@@ -53,11 +53,14 @@ class Package:
         if npm is None:
             raise Missing("npm is not installed, so GitHub's own description is not here to check against")
         with tempfile.TemporaryDirectory(dir=CACHE) as folder:
-            command = [npm, "pack", "--silent", f"{self.name}@{self.version}"]
-            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=110, check=False)
+            command = [npm, "pack", "--loglevel=error", "--fetch-retries=1", f"{self.name}@{self.version}"]
+            try:
+                subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=90, check=True)
+            except subprocess.CalledProcessError as error:
+                raise Missing(f"npm pack {self.name} failed: {error.stderr.strip()[-300:]}") from error
+            except subprocess.TimeoutExpired as error:
+                raise Missing(f"npm pack {self.name} took too long") from error
             archives = list(Path(folder).glob("*.tgz"))
-            if done.returncode != 0 or not archives:
-                raise Missing(f"npm pack {self.name} failed: {done.stderr.strip()[-300:]}")
             self._check(archives[0].read_bytes())
             part = Path(folder) / "part"
             part.write_bytes(self.refine(_member(archives[0], self.member)))
