@@ -22,7 +22,7 @@ from agent.model import faults, pump, wire
 from agent.model.errors import MalformedReply, Recovery, StreamBroken, TimedOut, Unreachable, Unsupported, rule_for
 from agent.model.recorded import CallLog, OpenCall
 from agent.model.tokens import Counter, estimate_tokens
-from agent.model.types import JsonSchema, Message, OnText, Reply, ToolSpec
+from agent.model.types import CallUsage, JsonSchema, Message, OnText, Reply, ToolSpec
 from agent.types import ModelEndpoint
 
 RESTARTED = "\n[the reply broke off and begins again]\n"
@@ -85,7 +85,7 @@ class Link:
         while True:
             body = wire.parameters(request, self._dialect, self.endpoint.model)
             try:
-                reply = self._once(request, body, len(call.attempts), on_text, watch)
+                reply = self._once(request, body, call, on_text, watch)
                 self._learn(request, body, reply, call)
                 return reply
             except Unsupported as refusal:
@@ -108,9 +108,9 @@ class Link:
             self._dialect = self._dialect.without("tools")
 
     def _once(
-        self, request: wire.Request, body: dict[str, Any], retries: int, on_text: OnText, watch: pump.Watch
+        self, request: wire.Request, body: dict[str, Any], call: OpenCall, on_text: OnText, watch: pump.Watch
     ) -> Reply:
-        assembly = wire.Assembly()
+        assembly, retries = wire.Assembly(), len(call.attempts)
         try:
             for payload in pump.pumped(lambda: self._exchange(body, retries), watch):
                 if isinstance(payload, str):
@@ -121,8 +121,10 @@ class Link:
                 shown = assembly.feed(payload)
                 if shown:
                     on_text(shown)
-        except StreamBroken:
-            if not assembly.finished:
+        except GraftsmithError as error:
+            if not (isinstance(error, StreamBroken) and assembly.finished):
+                if assembly.begun:
+                    call.lost.append(assembly.usage(body, self.endpoint.model, self._count))
                 raise
         return assembly.reply(request, body, self.endpoint.model, self._count)
 
@@ -245,12 +247,17 @@ class ModelClient:
         try:
             reply = self._answered(request, call, _Shown(on_text))
         except GraftsmithError as error:
+            self._charge(call.lost)
             call.failed(error)
             raise
-        if self._meter:
-            self._meter.record(reply.usage)
+        self._charge([*call.lost, reply.usage])
         call.answered(reply)
         return reply
+
+    def _charge(self, usages: Sequence[CallUsage]) -> None:
+        if self._meter:
+            for usage in usages:
+                self._meter.record(usage)
 
     def _answered(self, request: wire.Request, call: OpenCall, shown: _Shown) -> Reply:
         watch = pump.Watch(self._cancelled, time.monotonic() + self._seconds())

@@ -25,7 +25,7 @@ from typing import Any
 from agent.errors import GraftsmithError, UserError
 from agent.events import Events
 from agent.model.errors import RECOVERIES, Unsupported
-from agent.model.types import JsonSchema, Message, OnText, Reply, ToolSpec
+from agent.model.types import CallUsage, JsonSchema, Message, OnText, Reply, ToolSpec
 from agent.model.wire import Request
 
 
@@ -45,11 +45,13 @@ class CallLog:
 
 
 class OpenCall:
-    """A call under way. ``model`` and ``attempts`` are filled in by the client."""
+    """A call under way. ``model``, ``attempts`` and ``lost`` are filled in by the client."""
 
     def __init__(self, events: Events | None, request: Request, number: int, kept: int, model: str) -> None:
         self.model = model
         self.attempts: list[str] = []
+        self.lost: list[CallUsage] = []
+        """Usage of replies that broke off; a provider bills those too."""
         self._events = events
         self._request = request
         self._number = number

@@ -170,6 +170,11 @@ class Assembly:
         self._done = True
 
     @property
+    def begun(self) -> bool:
+        """Something of a reply has come, so it will be billed."""
+        return self._seen
+
+    @property
     def finished(self) -> bool:
         """A finish reason or the end mark has come: what may still follow is only the usage."""
         return bool(self._finish) or self._done

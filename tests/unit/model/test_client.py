@@ -299,6 +299,13 @@ def test_a_stream_that_breaks_is_told_and_repeated(client_for: Make) -> None:
     assert shown == ["half", RESTARTED, "whole"]
 
 
+def test_a_stream_that_breaks_is_charged(client_for: Make) -> None:
+    meter = Meter(Budget(), prices={})
+    with endpoint(stream(delta(content="many words " * 50), done=False), reply("ok")) as server:
+        client_for(server.base_url, meter=meter).complete(ASK)
+    assert meter.usage.calls == 2 and meter.usage.output_tokens > 100 and meter.usage.estimated
+
+
 def test_a_stream_that_breaks_after_its_finish_is_whole(client_for: Make) -> None:
     data = f"data: {json.dumps(delta('stop', content='whole'))}\n\n"
     cut = http(data + "x" * 50, kind="text/event-stream")[:-50]

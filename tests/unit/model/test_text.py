@@ -61,11 +61,8 @@ def test_not_cut(text: str) -> None:
         ('{"name": "edit", "arguments": "{}"}', [("edit", "{}")], False),
         ('Uses {braces}. {"actions": [{"tool": "a"}, {"tool": "b"}]}', [("a", "{}"), ("b", "{}")], False),
         ('{"actions": [{"tool": "a"}, {"no": "tool"}]}', [], False),
-        (
-            '<tool_call>{"name": "a"}</tool_call>\n<tool_call>{"name": "b"}</tool_call>',
-            [("a", "{}"), ("b", "{}")],
-            False,
-        ),
+        ('<tool_call>{"name": "a", "arguments": {}}</tool_call>\n{"tool": "b"}', [("a", "{}"), ("b", "{}")], False),
+        ('{"name": "edit", "version": 2}', [], False),
         ('I could {"tool": "x"}. {"actions": [{"tool": "a"}]}', [("a", "{}")], False),
         ('{"actions": [{"tool": "a"}, {"tool": "b", "argu', [], True),
         ('{"answer": 42}', [], False),
