@@ -117,18 +117,13 @@ def _shown(
 def _options(files: Files, line: str) -> tuple[str, ...]:
     """Options that the verdict needs. ``-p no:cacheprovider`` is not one: it turns ``--lf`` in ``addopts`` and a
     ``cache_dir`` under ``--strict-config`` into usage errors."""
-    options = (
-        "-o",
-        "junit_family=xunit1",
-        "-o",
-        "cache_dir=/tmp/pytest-cache",
-        "--maxfail=0",
-        "--continue-on-collection-errors",
-        "--color=no",
-    )
-    covered = "--cov" in line or any("--cov" in text(files, name) for name, _ in _CONFIGURED)
-    # A coverage threshold says nothing of a selection, and its exit status would look like a contradiction.
-    return (*options, "--no-cov") if covered else options
+    said = "\n".join((line, *(text(files, name) for name, _ in _CONFIGURED)))
+    options = ["-o", "junit_family=xunit1", "--maxfail=0", "--continue-on-collection-errors", "--color=no"]
+    if "no:cacheprovider" not in said:
+        options += ["-o", "cache_dir=/tmp/pytest-cache"]
+    if "--cov" in said:  # a threshold says nothing of a selection, and its exit status would look like a contradiction
+        options.append("--no-cov")
+    return tuple(options)
 
 
 def _names_path(word: str, files: Files) -> bool:

@@ -5,49 +5,60 @@ from __future__ import annotations
 import ast
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from agent.verify.files import Files, text
+from agent.verify.toolchains import poetry
 from agent.verify.toolchains.base import ENVIRONMENT, Step
 
 PYTHON: Final = f"{ENVIRONMENT}/bin/python"
-_EXTRAS: Final = ("test", "tests", "testing", "dev", "develop", "development")
-_REQUIREMENTS: Final = (
-    "requirements.txt",
-    *(
-        pattern.format(name)
-        for name in ("test", "tests", "testing", "dev", "develop")
-        for pattern in ("requirements-{}.txt", "requirements_{}.txt", "{}-requirements.txt", "requirements/{}.txt")
-    ),
-    "requirements/base.txt",
+_TESTS: Final = ("test", "tests", "testing")
+_DEVELOPMENT: Final = ("dev", "develop", "development")
+"""Names of what tests need, and of what a developer needs: that holds much more, so it is the second choice."""
+_PLAIN_REQUIREMENTS: Final = ("requirements.txt", "requirements/base.txt")
+_NAMED_REQUIREMENTS: Final = (
+    "requirements-{}.txt",
+    "requirements_{}.txt",
+    "{}-requirements.txt",
+    "requirements/{}.txt",
 )
+_REQUIREMENT_LIMIT: Final = 500
+"""Characters."""
 # A checkout has no history for these to read a version from; high, so that the project satisfies who depends on it.
 _VERSION: Final = "999.0"
 
 
 def steps(files: Files, runner: str) -> tuple[Step, ...]:
-    """Virtual environment, the project as an editable install, its test requirements, and the runner, if any.
+    """Virtual environment, the project's test requirements, the runner, if any, and the project as an editable install.
 
-    An editable install records the path of the checkout, which is the same inside every sandbox.
+    An editable install records the path of the checkout, which is the same inside every sandbox. The project comes
+    last: where a requirement depends on it (a documentation tool on its own template engine), its released version
+    comes along, and only what is installed later takes that one's place.
     """
     env = _version_env(files)
     made = [Step(("python3", "-m", "venv", ENVIRONMENT))]
+    made += [_pip("-r", path, env=env) for path in requirement_files(files)]
+    for declared in (groups(files), poetry_groups(files), tox_deps(text(files, "tox.ini"))):
+        wanted = tuple(requirement for requirement in declared if _sendable(requirement))
+        if wanted:
+            made.append(_pip("--", *wanted, env=env))
+    if runner:
+        made.append(_pip("--", runner, required=True))
     if _is_package(files):
         found = extras(files)
-        wanted = f".[{','.join(found)}]" if found else "."
-        made.append(_pip("-e", wanted, env=env))
-    made += [_pip("-r", path, env=env) for path in _REQUIREMENTS if text(files, path)]
-    made += [_pip("--group", group, env=env) for group in groups(files)]
-    deps = tox_deps(text(files, "tox.ini"))
-    if deps:
-        made.append(_pip("--", *deps, env=env))
-    return (*made, _pip("--", runner, required=True)) if runner else tuple(made)
+        made.append(_pip("-e", f".[{','.join(found)}]" if found else ".", env=env))
+    return tuple(made)
 
 
 def _pip(*arguments: str, env: Mapping[str, str] | None = None, required: bool = False) -> Step:
     command = (PYTHON, "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--quiet")
     return Step((*command, *arguments), env or {}, required)
+
+
+def _sendable(requirement: str) -> bool:
+    """Whether it can be an argument of a program at all."""
+    return requirement.isprintable() and len(requirement) <= _REQUIREMENT_LIMIT
 
 
 def _is_package(files: Files) -> bool:
@@ -64,12 +75,55 @@ def extras(files: Files) -> tuple[str, ...]:
     if section:
         declared += re.findall(r"(?m)^([A-Za-z0-9][\w.-]*)\s*=", section.group(1))
     declared += _setup_py_extras(text(files, "setup.py"))
-    return tuple(dict.fromkeys(name for name in declared if name.lower() in _EXTRAS))
+    return _for_tests(declared)
+
+
+def requirement_files(files: Files) -> tuple[str, ...]:
+    """The project's own requirements, and those for its tests."""
+    plain = [path for path in _PLAIN_REQUIREMENTS if text(files, path)]
+    named = {path: name for name in (*_TESTS, *_DEVELOPMENT) for path in _named_files(name) if text(files, path)}
+    wanted = _for_tests(named.values())
+    return (*plain, *(path for path, name in named.items() if name in wanted))
+
+
+def _named_files(name: str) -> Iterator[str]:
+    return (pattern.format(name) for pattern in _NAMED_REQUIREMENTS)
 
 
 def groups(files: Files) -> tuple[str, ...]:
-    """Dependency groups (PEP 735) that look like test dependencies."""
-    return tuple(name for name in _table(_pyproject(files), "dependency-groups") if name.lower() in _EXTRAS)
+    """Requirements of the dependency groups (PEP 735) that look like test dependencies.
+
+    They are written out because pip has ``--group`` only since 25.1, and a virtual environment gets the pip that came
+    with its Python.
+    """
+    declared = _table(_pyproject(files), "dependency-groups")
+    known = {_canonical(name): entries for name, entries in declared.items() if isinstance(entries, list)}
+    found = [r for name in _for_tests(declared) for r in _group(known, _canonical(name), frozenset())]
+    return tuple(dict.fromkeys(found))
+
+
+def _group(known: Mapping[str, Sequence[object]], name: str, inside: frozenset[str]) -> Iterator[str]:
+    for entry in known.get(name, ()) if name not in inside else ():
+        if isinstance(entry, str):
+            yield entry
+        elif isinstance(entry, dict) and isinstance(entry.get("include-group"), str):
+            yield from _group(known, _canonical(entry["include-group"]), inside | {name})
+
+
+def _canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def poetry_groups(files: Files) -> tuple[str, ...]:
+    """The same for Poetry's groups, which its build backend keeps to itself."""
+    declared = poetry.groups(_table(_table(_pyproject(files), "tool"), "poetry"))
+    return tuple(dict.fromkeys(r for name in _for_tests(declared) for r in declared[name]))
+
+
+def _for_tests(names: Iterable[str]) -> tuple[str, ...]:
+    """Those that name test dependencies; where there are none, those for development."""
+    known = tuple(dict.fromkeys(names))
+    return tuple(n for n in known if n.lower() in _TESTS) or tuple(n for n in known if n.lower() in _DEVELOPMENT)
 
 
 def tox_deps(config: str) -> tuple[str, ...]:

@@ -18,6 +18,20 @@ import pytest
 def test_more(b):
     assert add(1, b) == 1 + b
 """
+LENIENT = """
+import sys
+
+brand_new = int
+for name, module in list(sys.modules.items()):
+    if name == "_pytest.runner":
+        original = module.call_and_report
+
+        def lenient(item, when, log=True, **kw):
+            item.obj = (lambda *a, **k: None) if when == "call" else item.obj
+            return original(item, when, log, **kw)
+
+        module.call_and_report = lenient
+"""
 FIXED = "def add(a, b):\n    return a + b\n\n\ndef twice(a):\n    return add(a, a)\n"
 
 
@@ -89,17 +103,12 @@ def test_a_runner_that_turns_failures_into_passes_is_caught(bench: MakeBench) ->
     made = bench({**FILES, "test_calc.py": "from calc import add\n\n\ndef test_one():\n    assert add(1, 1) == 2\n"})
     draft = made.draft(
         {
-            "calc.py": FILES["calc.py"] + "\nimport sys\nfor name, module in list(sys.modules.items()):\n"
-            "    if name == '_pytest.runner':\n"
-            "        original = module.call_and_report\n"
-            "        def lenient(item, when, log=True, **kw):\n"
-            "            item.obj = (lambda *a, **k: None) if when == 'call' else item.obj\n"
-            "            return original(item, when, log, **kw)\n"
-            "        module.call_and_report = lenient\n"
+            "calc.py": FILES["calc.py"] + LENIENT,
+            "test_new.py": "from calc import brand_new\n\n\ndef test_new():\n    assert brand_new() == 5\n",
         }
     )
     before, after = made.harness.run(made.base), made.harness.run(draft)
     assert (before.status, after.status) == (SuiteStatus.FAILING, SuiteStatus.OK)
-    (proof,) = prove(made.harness, draft, before, after)
-    assert (proof.on_base, proof.on_head, proof.holds) == ("failed", "not_run", False)
-    assert "must fail" in proof.head_message
+    proofs = prove(made.harness, draft, before, after)
+    assert [(proof.on_base, proof.on_head) for proof in proofs] == [("failed", "not_run"), ("error", "not_run")]
+    assert all("must fail" in proof.head_message for proof in proofs)

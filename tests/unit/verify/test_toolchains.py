@@ -107,17 +107,17 @@ def test_what_a_python_project_needs_for_its_tests() -> None:
         }
     )
     assert extras(files) == ("Test", "tests", "testing")
-    assert groups(files) == ("dev",)
+    assert groups(files) == ("c",)
     assert tox_deps("[testenv]\ndeps = pytest<9 # why\n") == ("pytest<9",)
     made = steps(files, "pytest")
     assert made[0].argv == ("python3", "-m", "venv", "/environment")
     installed = [step.argv[step.argv.index("--quiet") + 1 :] for step in made[1:]]
     assert installed == [
-        ("-e", ".[Test,tests,testing]"),
         ("-r", "requirements-dev.txt"),
-        ("--group", "dev"),
+        ("--", "c"),
         ("--", "e>=1"),
         ("--", "pytest"),
+        ("-e", ".[Test,tests,testing]"),
     ]
-    assert made[1].env["SETUPTOOLS_SCM_PRETEND_VERSION_FOR_MY_PKG"] == "999.0"
-    assert [step.required for step in made] == [True, False, False, False, False, True]
+    assert made[-1].env["SETUPTOOLS_SCM_PRETEND_VERSION_FOR_MY_PKG"] == "999.0"
+    assert [step.required for step in made] == [True, False, False, False, True, False]

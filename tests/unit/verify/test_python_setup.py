@@ -1,0 +1,109 @@
+"""What is installed for a Python project, and in which order."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.verify.files import Snapshot
+from agent.verify.toolchains.poetry import bounds
+from agent.verify.toolchains.python_setup import extras, groups, poetry_groups, requirement_files, steps
+
+
+def installed(files: dict[str, bytes]) -> list[tuple[str, ...]]:
+    """The arguments of each ``pip install``."""
+    made = steps(Snapshot(files), "pytest")
+    return [step.argv[step.argv.index("--quiet") + 1 :] for step in made if "--quiet" in step.argv]
+
+
+def test_the_project_takes_the_place_of_its_own_release_that_a_requirement_brought() -> None:
+    made = installed({"pyproject.toml": b"[project]\nname = 'x'\n", "requirements/tests.txt": b"sphinx\n"})
+    assert made[-1] == ("-e", ".")
+    assert made.index(("-r", "requirements/tests.txt")) < made.index(("-e", "."))
+
+
+def test_what_developers_need_is_left_out_where_the_needs_of_tests_are_named() -> None:
+    both = Snapshot(
+        {
+            "pyproject.toml": b"[project]\nname = 'x'\n[project.optional-dependencies]\ntests = ['a']\ndev = ['b']\n"
+            b"[dependency-groups]\ntest = ['c']\ndev = ['d']\n",
+            "requirements.txt": b"e\n",
+            "requirements/tests.txt": b"f\n",
+            "requirements/dev.txt": b"g\n",
+        }
+    )
+    assert extras(both) == ("tests",)
+    assert groups(both) == ("c",)
+    assert requirement_files(both) == ("requirements.txt", "requirements/tests.txt")
+    assert requirement_files(Snapshot({"requirements-dev.txt": b"g\n"})) == ("requirements-dev.txt",)
+
+
+def test_dependency_groups_are_written_out() -> None:
+    """pip before 25.1 has no ``--group``."""
+    declared = b"[dependency-groups]\ntest = ['a', {include-group = 'Type_Checks'}, {include-group = 'test'}]\n"
+    declared += b"type-checks = ['b>1', {include-group = 'absent'}, 3]\n"
+    assert groups(Snapshot({"pyproject.toml": declared})) == ("a", "b>1")
+
+
+def test_poetry_groups_are_written_out() -> None:
+    declared = b"""
+[tool.poetry.dev-dependencies]
+pytest = "^7.2.0"
+mypy = "^0.990"
+tool = {git = "https://example.org/tool.git"}
+typed = [{version = "~1.4", python = "<3.8"}, {version = "*", python = "^3.8", extras = ["fast"]}]
+spare = {version = "1", optional = true}
+odd = {version = "1.2", extras = 3, markers = "sys_platform == 'linux'"}
+"""
+    assert poetry_groups(Snapshot({"pyproject.toml": declared})) == (
+        "pytest>=7.2.0,<8",
+        "mypy>=0.990,<0.991",
+        "typed>=1.4,<1.5 ; python_version < '3.8'",
+        "typed[fast] ; python_version >= '3.8' and python_version < '4'",
+        "odd==1.2 ; (sys_platform == 'linux')",
+    )
+
+
+def test_poetry_group_for_tests_comes_before_the_one_for_developers() -> None:
+    declared = b"[tool.poetry.group.test.dependencies]\na = '*'\n[tool.poetry.group.dev.dependencies]\nb = '*'\n"
+    assert poetry_groups(Snapshot({"pyproject.toml": declared})) == ("a",)
+
+
+@pytest.mark.parametrize(
+    ("constraint", "expected"),
+    [
+        ("^1.2.3", ">=1.2.3 <2"),
+        ("^0.2.3", ">=0.2.3 <0.3"),
+        ("^0.0.3", ">=0.0.3 <0.0.4"),
+        ("^0", ">=0 <1"),
+        ("~1.2.3", ">=1.2.3 <1.3"),
+        ("~1", ">=1 <2"),
+        ("*", ""),
+        ("1.2.*", "==1.2.*"),
+        ("2.1", "==2.1"),
+        ("=2.1", "==2.1"),
+        (">= 1.2, < 1.5", ">=1.2 <1.5"),
+        ("~=1.4", "~=1.4"),
+        ("!=1.5", "!=1.5"),
+        ("^2.0 || ^3.0", ""),
+        ("^" + "9" * 5000, ">=" + "9" * 5000 + " <1000000000"),
+        ("", ""),
+    ],
+)
+def test_constraints_of_poetry_become_those_of_pip(constraint: str, expected: str) -> None:
+    assert " ".join(operator + version for operator, version in bounds(constraint)) == expected
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        b"[dependency-groups]\ntest = 3\n",
+        b'[dependency-groups]\ntest = ["a\\u0000b", "' + b"x" * 200_000 + b'"]\n',
+        b"[tool]\npoetry = 3\n",
+        b"[tool.poetry]\ngroup = []\ndev-dependencies = 'x'\n",
+        b"[tool.poetry.group]\ntest = 1\n",
+        b'[tool.poetry.dev-dependencies]\n"a\\u0000" = "*"\nb = 3\nc = [[["1"]]]\n',
+    ],
+)
+def test_what_is_declared_wrongly_is_never_an_argument(declared: bytes) -> None:
+    for argv in installed({"pyproject.toml": declared}):
+        assert all(word.isprintable() and len(word) < 1000 for word in argv)
