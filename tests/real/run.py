@@ -64,7 +64,7 @@ class Package:
         files, test_file = list(entry["files"]), entry["test_file"]
         step = {"id": "1", "objective": entry["summary"], "files": files, "new_files": [test_file]}
         plan = {"intent": "bug_fix", "summary": entry["summary"], "steps": [step]}
-        finish = call("finish", summary=entry["summary"], files={path: entry["summary"] for path in files})
+        finish = call("finish", summary=entry["summary"], files=dict.fromkeys(files, entry["summary"]))
         return {
             "name": entry["name"],
             "when": self.title,
