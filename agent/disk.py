@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import secrets
-import shutil
 import stat
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 from typing import Self
+
+from sandbox import ownership
 
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
@@ -135,9 +136,22 @@ class Root:
                     return
                 os.close(folder)
                 folder = below
-            _remove(parts[-1], folder)
+            self._remove(parts[-1], folder)
         finally:
             os.close(folder)
+
+    def _remove(self, name: bytes, folder: int) -> None:
+        try:
+            status = os.lstat(name, dir_fd=folder)
+        except FileNotFoundError:
+            return
+        if not stat.S_ISDIR(status.st_mode):
+            os.unlink(name, dir_fd=folder)
+            return
+        # It may be deeper than any recursion or path: out of the way first, then removed step by step.
+        aside = f".removed-{secrets.token_hex(8)}"
+        os.rename(name, aside, src_dir_fd=folder, dst_dir_fd=self._fd)
+        ownership.remove(self.path / aside)
 
     def prune(self, path: str) -> None:
         """Remove the folders above ``path`` that are empty now, innermost first."""
@@ -185,17 +199,6 @@ def _step(part: bytes, folder: int, *, make: bool) -> int:
     except OSError as error:
         # Linux says ELOOP for a link that O_NOFOLLOW refuses; with O_DIRECTORY it is ENOTDIR. Callers know one.
         raise NotADirectoryError(error.errno, error.strerror, os.fsdecode(part)) from error
-
-
-def _remove(name: bytes, folder: int) -> None:
-    try:
-        status = os.lstat(name, dir_fd=folder)
-    except FileNotFoundError:
-        return
-    if stat.S_ISDIR(status.st_mode):
-        shutil.rmtree(name, dir_fd=folder)
-    else:
-        os.unlink(name, dir_fd=folder)
 
 
 def _name(path: str) -> bytes:

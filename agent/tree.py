@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from agent.errors import ToolRefusal, UserError
 from agent.git import GITLINK, LINK, Entry, Git, RepositoryTooLarge, blob_id
-from agent.paths import canonical, folded, is_git_folder, parents
+from agent.paths import MAX_PATH_BYTES, canonical, folded, is_git_folder, parents
 from agent.types import ChangeSet, FileChange, FileMode
 
 MIB = 1024 * 1024
@@ -89,7 +89,7 @@ class BaseTree:
                 why=f"The limits are {quota.files} files and {quota.total_bytes // MIB} MiB",
                 todo="Raise the limits to work on it",
             )
-        bad = [path for path in entries if any(p in ("", ".", "..") or is_git_folder(p) for p in path.split("/"))]
+        bad = [path for path in entries if _unfit(path)]
         if bad:
             raise UserError(f"The commit holds paths that no checkout may hold: {_listed(bad)}", todo="Remove them")
         return cls(git, sha, MappingProxyType(entries))
@@ -402,6 +402,13 @@ def _state(entry: Entry | None) -> tuple[str, str] | None:
     return None if entry is None else (entry.mode, entry.blob)
 
 
+def _unfit(path: str) -> bool:
+    """Whether no checkout may hold the path; git's own checks differ by version and by where the objects came from."""
+    if len(path) > MAX_PATH_BYTES:
+        return True
+    return any(part in ("", ".", "..") or is_git_folder(part) for part in path.split("/"))
+
+
 def _file_mode(mode: str) -> FileMode:
     if mode == "100755":
         return "100755"
@@ -421,6 +428,6 @@ def _instead(mode: str) -> str:
 
 
 def _listed(paths: Iterable[str]) -> str:
-    names = list(paths)
+    names = [name if len(name) <= 200 else f"{name[:200]}…" for name in paths]
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
     return ", ".join(names[:_SHOWN]) + more

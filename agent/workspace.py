@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import re
+import stat
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -99,19 +100,27 @@ class Workspace:
     def forget(self, checkout: Checkout) -> None:
         self._open.remove(checkout)
 
-    def carry_into(self, checkout: Path, draft: Draft) -> tuple[Mount, ...]:
-        """Copy and mount what the user's checkout has and git ignores, except where ``draft`` has files of its own."""
+    def carry_into(self, checkout: Path, draft: Draft) -> None:
+        """Copy what the user's checkout has and git ignores, except where ``draft`` has files of its own."""
+        if self._origin is not None:
+            for path in self._free(self._carried.copied, draft):
+                carry.copy(self._origin, path, checkout)
+
+    def mounts_over(self, root: Root, draft: Draft) -> tuple[Mount, ...]:
+        """The large ignored folders, each with a real folder in the checkout to be mounted on."""
         if self._origin is None:
             return ()
-        for path in self._carried.copied:
-            if path not in draft and not draft.is_folder(path):
-                carry.copy(self._origin, path, checkout)
-        mounts = []
-        for path in self._carried.mounted:
-            if path not in draft and not draft.is_folder(path):
-                (checkout / path).mkdir(parents=True, exist_ok=True)
-                mounts.append(Mount(self._origin / path, f"{self.spec.view}/{path}"))
-        return tuple(mounts)
+        free = self._free(self._carried.mounted, draft)
+        for path in free:
+            status = root.status(path)
+            if status is None or not stat.S_ISDIR(status.st_mode):
+                root.clear(path)
+                root.make_folder(path)
+        return tuple(Mount(self._origin / path, f"{self.spec.view}/{path}") for path in free)
+
+    @staticmethod
+    def _free(paths: Iterable[str], draft: Draft) -> list[str]:
+        return [path for path in paths if path not in draft and not draft.is_folder(path)]
 
     @cached_property
     def base_time(self) -> int:
@@ -136,7 +145,7 @@ class Checkout:
         self.view = workspace.spec.view
         """Where it appears inside the sandbox."""
         self._workspace = workspace
-        self._carried: tuple[Mount, ...] = ()
+        self._over: tuple[Mount, ...] = ()
         self._written: Mapping[str, _Wanted] = {}
         self._seen: dict[str, tuple[int, int, int, int]] = {}
         self._clock = 0
@@ -150,7 +159,7 @@ class Checkout:
     @property
     def mounts(self) -> tuple[Mount, ...]:
         """All that a command needs to see these files at ``view``: the checkout itself, then what lies on top of it."""
-        return (Mount(self.path, self.view, writable=True), *self._carried)
+        return (Mount(self.path, self.view, writable=True), *self._over)
 
     def fill(self, draft: Draft) -> None:
         """Write everything into the empty folder."""
@@ -164,8 +173,8 @@ class Checkout:
                 why="The disk does not tell upper from lower case",
                 todo="Work on a case-sensitive disk",
             ) from error
-        self._carried = self._workspace.carry_into(self.path, draft)
-        self._done(wanted)
+        self._workspace.carry_into(self.path, draft)
+        self._done(wanted, draft)
 
     def sync(self, draft: Draft) -> None:
         """Make every file of ``draft`` as it should be, and remove those of the draft before; whatever else a test
@@ -186,7 +195,7 @@ class Checkout:
             for path in stale:
                 root.clear(path)
             self._write(root, draft, wanted, stale)
-        self._done(wanted)
+        self._done(wanted, draft)
 
     def close(self) -> None:
         """Remove the checkout. Safe to call twice."""
@@ -210,8 +219,10 @@ class Checkout:
                 fresh = path in draft.edits or not first
                 root.create(path, content, _permissions(mode), self._clock if fresh else self._workspace.base_time)
 
-    def _done(self, wanted: Mapping[str, _Wanted]) -> None:
+    def _done(self, wanted: Mapping[str, _Wanted], draft: Draft) -> None:
         self._written = wanted
+        with Root(self.path) as root:
+            self._over = self._workspace.mounts_over(root, draft)
         self._workspace.sandbox.own(self.path)
         with Root(self.path) as root:
             statuses = ((path, root.status(path)) for path in wanted)

@@ -205,6 +205,17 @@ def test_a_tree_with_names_that_no_checkout_may_hold(git: Git, origin: Repositor
         BaseTree.load(Git(origin.git_dir), commit)
 
 
+def test_a_path_longer_than_any_system_takes(git: Git, origin: Repository) -> None:
+    blob = origin.git("hash-object", "-w", "--stdin", stdin=b"x")
+    tree = origin.git("mktree", stdin=f"100644 blob {blob}\tfile\n".encode())
+    for _ in range(30):
+        tree = origin.git("mktree", stdin=f"040000 tree {tree}\t{'d' * 200}\n".encode())
+    commit = origin.git("commit-tree", "-m", "deep", tree)
+    with pytest.raises(UserError, match="no checkout may hold") as caught:
+        BaseTree.load(Git(origin.git_dir), commit)
+    assert len(str(caught.value)) < 1000
+
+
 # ── the branch moved ──
 
 

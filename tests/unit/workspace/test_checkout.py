@@ -187,6 +187,23 @@ def test_two_states_of_a_file_never_share_a_second(workspace: Workspace) -> None
     assert len(seen) == 4
 
 
+def test_a_tree_deeper_than_any_recursion_is_removed(workspace: Workspace) -> None:
+    checkout = workspace.checkout(workspace.base.draft(), "one")
+    (checkout.path / "a.py").unlink()
+    (checkout.path / "a.py").mkdir()
+    folder = os.open(checkout.path / "a.py", os.O_RDONLY)
+    for _ in range(3000):
+        os.mkdir("d", dir_fd=folder)
+        below = os.open("d", os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = below
+    os.close(folder)
+    assert (checkout.path / "a.py" / "d").is_dir()
+    checkout.sync(workspace.base.draft())
+    assert (checkout.path / "a.py").read_bytes() == b"a = 1\r\n"
+    assert not [path for path in checkout.path.iterdir() if path.name.startswith(".removed")]
+
+
 def test_what_a_run_wrote_never_enters_the_change(workspace: Workspace, sandbox: Sandbox) -> None:
     draft = workspace.base.draft().with_file("a.py", b"a = 2\r\n")
     checkout = workspace.checkout(draft, "one")

@@ -171,6 +171,15 @@ def test_a_local_checkout_has_what_tests_need_and_no_secret(user: Repository, tm
         assert output.endswith(b"done\n")
         checkout.sync(workspace.base.draft())
         assert (checkout.path / "pkg" / "fast.so").exists()
+        outside = tmp_path / "outside"
+        outside.mkdir()
+        (checkout.path / "node_modules").rmdir()
+        (checkout.path / "node_modules").symlink_to(outside)
+        checkout.sync(draft)
+        assert sandbox.run(command).output.startswith(b"a = 1\nb = 2\nbuiltok")
+        assert list(outside.iterdir()) == []
+        checkout.sync(draft.with_file("node_modules/own.js", b"x"))
+        assert len(checkout.mounts) == 1
         with_own = workspace.checkout(draft.with_file("node_modules/own.js", b"x"), "two")
         assert len(with_own.mounts) == 1
     assert not (user.path / "node_modules" / "x").exists()
