@@ -121,12 +121,13 @@ class Link:
                 shown = assembly.feed(payload)
                 if shown:
                     on_text(shown)
+            return assembly.reply(request, body, self.endpoint.model, self._count)
         except GraftsmithError as error:
-            if not (isinstance(error, StreamBroken) and assembly.finished):
-                if assembly.begun:
-                    call.lost.append(assembly.usage(body, self.endpoint.model, self._count))
-                raise
-        return assembly.reply(request, body, self.endpoint.model, self._count)
+            if isinstance(error, StreamBroken) and assembly.finished:
+                return assembly.reply(request, body, self.endpoint.model, self._count)
+            if assembly.begun:
+                call.lost.append(assembly.usage(body, self.endpoint.model, self._count))
+            raise
 
     def _exchange(self, body: dict[str, Any], retries: int) -> Generator[Mapping[str, Any] | str]:
         """Send, and yield the payloads of the answer; every failure leaves as one of our errors."""
