@@ -108,6 +108,12 @@ class Harness:
         self._events.emit("test_run", name=name, selection=tuple(selection), run=_summary(run))
         return run
 
+    def command(self, draft: Draft, argv: tuple[str, ...]) -> Finished:
+        """Run any other command on ``draft``, in the tests' environment and the working checkout."""
+        environment = self.environment
+        with self._checkout(draft, "command", fresh=False) as checkout:
+            return self._run(argv, {}, checkout, environment, ())
+
     def flaky(self, draft: Draft, before: TestRun, after: TestRun) -> tuple[str, ...]:
         """Which of the tests that passed before and fail now pass when run again alone, up to three times each."""
         suspects = sorted(before.passed & after.failed)
@@ -155,23 +161,33 @@ class Harness:
         self.sandbox.own(folder)
         started = time.time()
         try:
-            finished = self.sandbox.run(
-                Command(
-                    invocation.argv,
-                    cwd=self._view,
-                    env={**COMMON, **environment.env, **invocation.env},
-                    mounts=(*checkout.mounts, *environment.mounts, Mount(folder, REPORTS, writable=True)),
-                    limits=self._limits,
-                ),
-                cancelled=self._cancelled,
-                log=place / "output.log",
-            )
+            mounts = (Mount(folder, REPORTS, writable=True),)
+            log = place / "output.log"
+            finished = self._run(invocation.argv, invocation.env, checkout, environment, mounts, log)
         finally:
             self.sandbox.reclaim(folder)
         try:
             return finished, _reports(folder, not_before=started - _CLOCK_SLACK_S), ""
         except Unreadable as error:
             return finished, {}, str(error)
+
+    def _run(
+        self,
+        argv: tuple[str, ...],
+        env: Mapping[str, str],
+        checkout: Checkout,
+        environment: Environment,
+        mounts: tuple[Mount, ...],
+        log: Path | None = None,
+    ) -> Finished:
+        command = Command(
+            argv,
+            cwd=self._view,
+            env={**COMMON, **environment.env, **env},
+            mounts=(*checkout.mounts, *environment.mounts, *mounts),
+            limits=self._limits,
+        )
+        return self.sandbox.run(command, cancelled=self._cancelled, log=log)
 
     def _judge(
         self,
