@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
-from app.devhub import auth
+from app.devhub import auth, webhooks
 from app.devhub.errors import Refused, not_found
 from app.devhub.records import App, Delivery, Installation, Repository, Token
 from app.devhub.rest import Answer, Call, Operation, Page
@@ -132,11 +131,9 @@ def get_hook(call: Call) -> Answer:
 
 
 def change_hook(call: Call) -> Answer:
-    url, secret = call.body.text("url"), call.body.text("secret")
-    app = _app(call)
-    changed = replace(app, webhook_url=url or app.webhook_url, webhook_secret=secret or app.webhook_secret)
-    call.hub.store.change(app, webhook_url=changed.webhook_url, webhook_secret=changed.webhook_secret)
-    return Answer(hooks.config(changed))
+    given = {"webhook_url": call.body.text("url"), "webhook_secret": call.body.text("secret")}
+    wanted = {name: value for name, value in given.items() if value}
+    return Answer(hooks.config(call.hub.store.change(_app(call), **wanted) if wanted else _app(call)))
 
 
 def _made(call: Call) -> Iterable[Delivery]:
@@ -164,9 +161,7 @@ def get_delivery(call: Call) -> Answer:
 
 
 def redeliver(call: Call) -> Answer:
-    hooks_again = hooks.again(_delivery(call))
-    call.hub.store.add(hooks_again)
-    call.hub.wake()
+    webhooks.redeliver(call.hub, _delivery(call).guid)
     return Answer({}, 202)
 
 
