@@ -98,7 +98,9 @@ class Workspace:
         self.base.git.close()
 
     def forget(self, checkout: Checkout) -> None:
-        self._open.remove(checkout)
+        """A checkout that is closed needs no closing."""
+        if checkout in self._open:
+            self._open.remove(checkout)
 
     def carry_into(self, checkout: Path, draft: Draft) -> None:
         """Copy what the user's checkout has and git ignores, except where ``draft`` has files of its own."""
@@ -199,10 +201,10 @@ class Checkout:
 
     def close(self) -> None:
         """Remove the checkout. Safe to call twice."""
+        self._workspace.forget(self)
         if self.path.exists():
             self._workspace.sandbox.reclaim(self.path)
             ownership.remove(self.path)
-            self._workspace.forget(self)
 
     def _write(self, root: Root, draft: Draft, wanted: Mapping[str, _Wanted], paths: Mapping[str, _Wanted]) -> None:
         # Python's compiled files name their source by size and full seconds: two states must never share a second.

@@ -12,7 +12,7 @@ from agent.git import Git
 from agent.tree import Draft
 from agent.types import ModelEndpoint, RunSpec, Task
 from agent.workspace import Checkout, Workspace
-from sandbox import Command, Sandbox, open_sandbox
+from sandbox import Command, Sandbox, open_sandbox, remove_tree
 from tests.support.repository import Repository
 
 
@@ -222,6 +222,12 @@ def test_closing_removes_everything(workspace: Workspace, sandbox: Sandbox, tmp_
     workspace.close()
     workspace.close()
     assert list((tmp_path / "work" / "checkouts").iterdir()) == []
+
+
+def test_closing_after_someone_else_removed_the_folder(workspace: Workspace) -> None:
+    checkout = workspace.checkout(workspace.base.draft(), "one")
+    remove_tree(checkout.path)
+    workspace.close()
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "-x", ".hidden"])
