@@ -26,7 +26,8 @@ check: setup ## ruff, mypy and the import contracts only
 	@.venv/bin/lint-imports --no-cache
 
 bench: setup ## benchmarks, as ratios in one run
-	@.venv/bin/python bench/run.py
+	@.venv/bin/python -m bench.webhook
+	@.venv/bin/python -m bench.service
 
 real: setup ## three released packages, each with an upstream bug fixed and proven (needs a package registry)
 	@.venv/bin/python tests/real/run.py

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from agent.budget import BudgetReached
 from agent.errors import BugError, GraftsmithError, RetryLater, UserError
 from agent.loop import Stuck
-from agent.model.errors import CallCancelled, InvalidOutput
+from agent.model.errors import CallCancelled, ContentRefused, InvalidOutput
 from agent.tools.base import Claim, Conclusion
 from agent.types import Evidence, Outcome
 
@@ -19,6 +19,7 @@ _BY_ERROR: tuple[tuple[type[GraftsmithError], Outcome], ...] = (
     (CallCancelled, Outcome.CANCELLED),
     (Stuck, Outcome.STUCK),
     (InvalidOutput, Outcome.STUCK),
+    (ContentRefused, Outcome.NEEDS_INPUT),
     (RetryLater, Outcome.FAILED),
     (UserError, Outcome.BLOCKED),
 )
@@ -60,6 +61,8 @@ def without_change(conclusion: Conclusion) -> Ending | None:
     match conclusion.claim:
         case Claim.NEEDS_INPUT:
             return Ending(Outcome.NEEDS_INPUT, conclusion.question, "Answer, then ask again.")
+        case Claim.NO_CHANGE:
+            return Ending(Outcome.NO_CHANGE, conclusion.summary, "Say what should be different, then ask again.")
         case Claim.BLOCKED:
             return Ending(Outcome.BLOCKED, conclusion.summary, "Remove the obstacle, then ask again.")
         case _:

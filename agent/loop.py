@@ -14,12 +14,15 @@ from agent import prompts, tools
 from agent.budget import Meter
 from agent.errors import GraftsmithError
 from agent.events import Events
+from agent.model.errors import ContextTooLong
 from agent.model.types import Finish, Message, Model, Reply, ToolCall
 from agent.tools import ToolContext, ToolResult
 from agent.tools.base import Conclusion, Tool
 
 MAX_SAME = 4
 """Equal pairs of action and result after which the run is stuck."""
+_LARGE_CHARS = 1_000
+_LEFT_OUT = "[the rest is left out to save room; call again for it]"
 MAX_IDLE = 3
 """Replies in a row without a usable tool call."""
 
@@ -45,9 +48,24 @@ class Conversation:
             BudgetReached: before the call.
             GraftsmithError: what the model could not recover from.
         """
-        reply = self.model.complete(self.messages, tools=tools)
+        try:
+            reply = self.model.complete(self.messages, tools=tools)
+        except ContextTooLong:
+            if not self._shrink():
+                raise
+            reply = self.model.complete(self.messages, tools=tools)
         self.messages.append(reply.as_message())
         return reply
+
+    def _shrink(self) -> bool:
+        """Leave out the large results of the older half; false when that frees nothing. Costs the prompt cache once."""
+        older = len(self.messages) // 2
+        large = [i for i, m in enumerate(self.messages[:older]) if m.role == "tool" and len(m.content) > _LARGE_CHARS]
+        for place in large:
+            kept = self.messages[place]
+            self.messages[place] = kept.model_copy(update={"content": f"{kept.content[:200]}\n{_LEFT_OUT}"})
+        self.events.emit("decision", shrunk=len(large))
+        return bool(large)
 
     def say(self, text: str) -> None:
         """Append a message of ours."""

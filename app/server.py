@@ -6,12 +6,11 @@ import json
 import logging
 import time
 import uuid
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 
 import uvicorn
 from starlette.applications import Starlette
-from starlette.datastructures import MutableHeaders
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -35,6 +34,7 @@ _SECURITY_HEADERS = {
     "x-frame-options": "DENY",
     "cache-control": "no-store",
 }
+_HEADERS = [(name.encode(), value.encode()) for name, value in _SECURITY_HEADERS.items()]
 
 
 def build(
@@ -44,6 +44,7 @@ def build(
     store: JobStore,
     executor: Executor,
     routes: Sequence[BaseRoute] = (),
+    on_close: Callable[[], Awaitable[None]] | None = None,
     drain_s: float = 10.0,
 ) -> ASGIApp:
     """The whole service as an ASGI application; its lifespan starts and stops the intake and the executor.
@@ -51,6 +52,7 @@ def build(
     Args:
         webhook_secret: GitHub's key for signing deliveries.
         routes: what other parts add, for example the model endpoint.
+        on_close: called last, when nothing runs any more.
         drain_s: seconds that running jobs get to end at shutdown.
     """
     intake = Intake(store, on_stored=executor.nudge)
@@ -65,6 +67,8 @@ def build(
         finally:
             await intake.close()
             await executor.stop(drain_s=drain_s)
+            if on_close is not None:
+                await on_close()
             store.close()
 
     application = Starlette(
@@ -82,7 +86,7 @@ def build(
 class Front:
     """Around everything: security headers, one access line a request, and the catch-all that records what got out.
 
-    The line holds no query string, no header and no body: those can hold secrets.
+    The line holds no query string, no header and no body: those can hold secrets. Handlers add to ``scope["log"]``.
     """
 
     def __init__(self, app: ASGIApp) -> None:
@@ -93,38 +97,27 @@ class Front:
             await self._app(scope, receive, send)
             return
         began = time.perf_counter()
-        status = 0
+        log = scope["log"] = {"method": scope["method"], "path": scope["path"], "status": 0}
 
         async def send_with_headers(message: Message) -> None:
-            nonlocal status
             if message["type"] == "http.response.start":
-                status = message["status"]
-                headers = MutableHeaders(scope=message)
-                for name, value in _SECURITY_HEADERS.items():
-                    headers.setdefault(name, value)
+                log["status"] = message["status"]
+                given = {name.lower() for name, _ in message["headers"]}
+                message["headers"] = [*message["headers"], *(pair for pair in _HEADERS if pair[0] not in given)]
             await send(message)
 
         try:
             await self._app(scope, receive, send_with_headers)
         except Exception:
-            reference = uuid.uuid4().hex[:8]
-            _log.exception("error %s in %s %s", reference, scope["method"], scope["path"])
-            if status:
+            log["error"] = uuid.uuid4().hex[:8]
+            _log.exception("error %s in %s %s", log["error"], scope["method"], scope["path"])
+            if log["status"]:
                 raise  # the answer has begun: only ending the connection tells the client
-            answer = JSONResponse({"error": "internal error", "reference": reference}, 500)
+            answer = JSONResponse({"error": "internal error", "reference": log["error"]}, 500)
             await answer(scope, receive, send_with_headers)
         finally:
-            _access.info(
-                "request",
-                extra={
-                    "fields": {
-                        "method": scope["method"],
-                        "path": scope["path"],
-                        "status": status,
-                        "ms": round((time.perf_counter() - began) * 1000, 1),
-                    }
-                },
-            )
+            log["ms"] = round((time.perf_counter() - began) * 1000, 1)
+            _access.info("request", extra={"fields": log})
 
 
 class JsonLines(logging.Formatter):

@@ -95,5 +95,6 @@ def build(settings: Settings, *, port: int, pace: Pace | None = None, progress_s
         store=store,
         executor=executor,
         routes=llm_routes(gateway),
+        on_close=gateway.aclose,
     )
     return Service(app, store, lock)

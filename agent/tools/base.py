@@ -20,6 +20,7 @@ class Claim(StrEnum):
     """What the model concludes; the harness checks each."""
 
     DONE = "done"
+    NO_CHANGE = "no_change"
     ALREADY_FIXED = "already_fixed"
     NOT_REPRODUCED = "not_reproduced"
     NEEDS_INPUT = "needs_input"
@@ -72,6 +73,8 @@ class ToolContext:
     """Runs the named tests (none: all) on a draft and says what came of it, for the model."""
     plan: Plan | None = None
     syntax_ok: SyntaxOk = syntax.ok
+    told_unchanged: bool = False
+    """The model was told that it finished without a change; when it insists, that is its conclusion."""
     view: str = ""
     """Where the checkout appears in test output; paths below it are understood."""
     limits: Limits = field(default_factory=Limits)

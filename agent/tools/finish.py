@@ -15,21 +15,26 @@ class Finish(Arguments):
 
 
 def run(context: ToolContext, arguments: Finish) -> ToolResult:
-    if arguments.claim is Claim.DONE and not context.draft.edits:
-        raise ToolRefusal(
-            "Nothing is changed, so the task can't be done",
-            todo="Make the change, or give the claim that fits: already_fixed, not_reproduced, needs_input, blocked",
-        )
+    claim = arguments.claim
+    if claim is Claim.DONE and not context.draft.edits:
+        if not context.told_unchanged:
+            context.told_unchanged = True
+            raise ToolRefusal(
+                "Nothing is changed, so the task can't be done",
+                todo="Make the change, or give the claim that fits: no_change, already_fixed, not_reproduced, "
+                "needs_input, blocked",
+            )
+        claim = Claim.NO_CHANGE
     if arguments.claim is Claim.NEEDS_INPUT and not arguments.question.strip():
         raise ToolRefusal("needs_input wants a question", todo="Put what you must know into `question`")
     reasons = tuple(FileReason(path=path, reason=reason) for path, reason in arguments.files.items())
-    conclusion = Conclusion(arguments.claim, arguments.summary, reasons, arguments.question)
-    return ToolResult(f"Finished as {arguments.claim.value}.", conclusion=conclusion)
+    conclusion = Conclusion(claim, arguments.summary, reasons, arguments.question)
+    return ToolResult(f"Finished as {claim.value}.", conclusion=conclusion)
 
 
 TOOL = Tool(
     "finish",
-    "End the work. The harness then runs all tests and says what it found. Claims: done; already_fixed; not_reproduced "
+    "End the work. The harness then runs all tests and says what it found. Claims: done; no_change (nothing should be); already_fixed; not_reproduced "
     "(with a test that shows it); needs_input (with a question); blocked.",
     Finish,
     run,

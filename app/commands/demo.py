@@ -16,7 +16,7 @@ from agent.types import Outcome, RunResult
 from app.cli import ENDED, OUR_BUG, PROVEN
 from app.commands import display
 from app.demo.scene import LABEL, Scene, finished, scene
-from app.devhub.devhub import SeenPull
+from app.devhub.repo import SeenPull
 from app.jobs.types import Job
 from app.settings import EngineSettings, default_state_dir, load
 

@@ -17,7 +17,8 @@ from pathlib import Path
 from agent.errors import BugError, OperatorError
 from agent.model import scripted
 from agent.types import ModelEndpoint, RunResult
-from app.devhub.devhub import AppKeys, DevHub, Repo, SeenPull
+from app.devhub.devhub import AppKeys, DevHub
+from app.devhub.repo import Repo, SeenPull
 from app.devhub.serving import serving
 from app.jobs.store import JobStore, sqlite_url
 from app.jobs.types import Job, JobState

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from agent.types import Outcome
-from app.devhub.devhub import DevHub, Repo
+from app.devhub.devhub import DevHub
+from app.devhub.repo import Repo
 from app.jobs.types import JobState
 from tests.flow.world import BUG, FILES, World, fixing, wait_until, world
 

@@ -20,7 +20,8 @@ import httpx
 from agent.model.scripted import serve
 from agent.types import ModelEndpoint, RunResult
 from app.demo.scene import service_settings
-from app.devhub.devhub import AppKeys, DevHub, Repo, SeenPull
+from app.devhub.devhub import AppKeys, DevHub
+from app.devhub.repo import Repo, SeenPull
 from app.jobs.store import JobStore, sqlite_url
 from app.jobs.types import Job, JobState
 
