@@ -25,16 +25,19 @@ CANCEL = "cancel"
 _PR_SET_PDEATHSIG = 1
 
 
-def die_with_parent() -> None:
-    """Ask the kernel to kill us when our parent goes (prctl(2), PR_SET_PDEATHSIG)."""
-    parent = os.getppid()
+def die_with(parent: int) -> None:
+    """Ask the kernel to kill us when our parent goes (prctl(2), PR_SET_PDEATHSIG).
+
+    Args:
+        parent: its process id, told by itself: whoever is our parent now may already be another.
+    """
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # it went before the kernel knew
         sys.exit(1)
 
 
 def main() -> None:
-    die_with_parent()
+    die_with(int(sys.argv[1]))
     spec = RunSpec.model_validate_json(sys.stdin.buffer.read())
     work_dir = Path(spec.work_dir)
     result = pipeline.run(

@@ -32,9 +32,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         Path(folder).chmod(0o755)
         with scene(Path(folder)) as stage:
-            print(
-                f"idle server             {_resident_mb(stage):6.0f} MB                                  goal ≤ {GOAL_IDLE_MB} MB"
-            )
+            print(f"idle server             {_resident_mb(stage):6.0f} MB    goal ≤ {GOAL_IDLE_MB} MB")
             for name in ("first job", "next job"):
                 _report_job(name, stage)
 

@@ -34,7 +34,8 @@ def run(context: ToolContext, arguments: Finish) -> ToolResult:
 
 TOOL = Tool(
     "finish",
-    "End the work. The harness then runs all tests and says what it found. Claims: done; no_change (nothing should be); already_fixed; not_reproduced "
+    "End the work. The harness then runs all tests and says what it found. Claims: done; no_change (nothing should be); "
+    "already_fixed; not_reproduced "
     "(with a test that shows it); needs_input (with a question); blocked.",
     Finish,
     run,

@@ -7,6 +7,7 @@ is found again.
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -57,7 +58,7 @@ def run(
     minutes = spec.budget.minutes
     limits = Limits(wall_s=float("inf") if minutes is None else minutes * 60 + spec.command_timeout_s + _GRACE_S)
     finished = process.run(
-        [sys.executable, "-P", "-m", "agent"],
+        [sys.executable, "-P", "-m", "agent", str(os.getpid())],
         env={**process.CLEAN_ENV, "PYTHONSAFEPATH": "1", "HOME": str(folder)},
         cwd=folder,
         stdin=spec.model_dump_json().encode(),
