@@ -16,9 +16,7 @@ def _source(name: str) -> str:
 @cache
 def _environment() -> Environment:
     # Prompts are plain text for a model, not HTML: nothing is escaped, and untrusted values arrive fenced.
-    return Environment(
-        loader=FunctionLoader(_source), undefined=StrictUndefined, autoescape=False, keep_trailing_newline=False
-    )  # noqa: S701
+    return Environment(loader=FunctionLoader(_source), undefined=StrictUndefined, autoescape=False)  # noqa: S701
 
 
 def render(name: str, /, **variables: object) -> str:
