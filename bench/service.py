@@ -26,9 +26,8 @@ GRAFTSMITH = str(Path(sys.executable).parent / "graftsmith")
 def main() -> None:
     interpreter = median(_timed([sys.executable, "-c", ""]) for _ in range(HELP_RUNS))
     help_s = median(_timed([GRAFTSMITH, "--help"]) for _ in range(HELP_RUNS))
-    print(
-        f"graftsmith --help       {help_s:6.2f} s    {help_s / interpreter:4.1f} × a bare interpreter    goal ≤ {GOAL_HELP_S} s"
-    )
+    ratio = help_s / interpreter
+    print(f"graftsmith --help       {help_s:6.2f} s     {ratio:.1f} × a bare interpreter; goal ≤ {GOAL_HELP_S} s")
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         Path(folder).chmod(0o755)
         with scene(Path(folder)) as stage:
