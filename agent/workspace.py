@@ -100,7 +100,6 @@ class Workspace:
     def forget(self, checkout: Checkout) -> None:
         """A checkout that is closed needs no closing."""
         if checkout in self._open:
-            if checkout in self._open:
             self._open.remove(checkout)
 
     def carry_into(self, checkout: Path, draft: Draft) -> None:

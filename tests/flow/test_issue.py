@@ -9,7 +9,7 @@ import pytest
 from agent.types import Outcome
 from app.jobs.types import JobState
 from tests.flow import scripts
-from tests.flow.world import BUG, FILES, NEW_TEST, World, wait_until
+from tests.flow.world import BUG, NEW_TEST, World, wait_until
 
 
 def test_a_label_becomes_one_proven_pull_request(flow: World) -> None:
