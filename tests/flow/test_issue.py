@@ -9,7 +9,7 @@ import pytest
 from agent.types import Outcome
 from app.jobs.types import JobState
 from tests.flow import scripts
-from tests.flow.world import BUG, NEW_TEST, World, wait_until
+from tests.flow.world import BUG, FILES, NEW_TEST, World, wait_until
 
 
 def test_a_label_becomes_one_proven_pull_request(flow: World) -> None:
@@ -26,10 +26,7 @@ def test_a_label_becomes_one_proven_pull_request(flow: World) -> None:
     assert "test_total.py::test_total_counts_every_item" in (pull.body or "")
     assert repo.read("widget.py", pull.head_ref).decode().startswith("def total(items):\n    return sum(items)\n")
     assert repo.read("test_total.py", pull.head_ref).decode() == NEW_TEST
-    assert (
-        repo.read("widget.py")
-        == b"def total(items):\n    return sum(items[1:])\n\n\ndef double(number):\n    return number * 2\n"
-    )
+    assert repo.read("widget.py").decode() == FILES["widget.py"]
     assert len(pull.commits) == 1
     (told,) = flow.told(repo, number)
     assert f"#{pull.number}" in told
