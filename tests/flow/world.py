@@ -127,7 +127,7 @@ class World:
     service: Service
     installation: int
 
-    def repository(self, name: str, files: Mapping[str, str] = FILES, **more: Any) -> Repo:
+    def repository(self, name: str, files: Mapping[str, str] | Path = FILES, **more: Any) -> Repo:
         repo = self.hub.create_repository(f"{OWNER}/{name}", files, **more)
         repo.permit("maria", "write")
         repo.permit("rita", "read")

@@ -9,13 +9,15 @@ Exit code 0 only when every pull request is proven.
 
 from __future__ import annotations
 
+import argparse
 import json
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +30,8 @@ CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT))
 
 from agent.types import Outcome, RunResult, TestRun  # noqa: E402
-from app.devhub.devhub import DevHub, SeenPull, new_key  # noqa: E402
+from app.devhub.devhub import DevHub, new_key  # noqa: E402
+from app.devhub.repo import SeenPull  # noqa: E402
 from app.devhub.serving import serving  # noqa: E402
 from app.jobs.types import Job  # noqa: E402
 from tests.flow.world import World, call, world  # noqa: E402
@@ -99,14 +102,14 @@ class Seen:
     model_s: float
 
     @property
-    def rest_s(self) -> float:
-        """Everything of ours: index, context, tools, checkouts, git, sandbox starts, publishing and waiting."""
-        return self.wall_s - self.setup_s - self.tests_s - self.model_s
+    def engine_s(self) -> float:
+        """What the run took besides: index, context, tools, checkouts, sandbox starts; its git calls included."""
+        return sum(self.result.seconds.values()) - self.setup_s - self.tests_s - self.model_s
 
     @property
-    def engine_s(self) -> float:
-        """The part of ``rest_s`` that the run itself took, its git calls included."""
-        return sum(self.result.seconds.values()) - self.setup_s - self.tests_s - self.model_s
+    def service_s(self) -> float:
+        """Webhook, queue, fetching, publishing, comments, and the start of the run's process."""
+        return self.wall_s - sum(self.result.seconds.values())
 
     @property
     def proven(self) -> bool:
@@ -115,27 +118,50 @@ class Seen:
 
 
 def main() -> int:
-    console = Console(width=200 if not sys.stdout.isatty() else None)
+    asked = _arguments()
+    console = Console(width=None if sys.stdout.isatty() else 160)
     entries = tomllib.loads(DATA.read_text(encoding="utf-8"))["package"]
-    packages = [Package.of(entry) for entry in entries if not sys.argv[1:] or entry["name"] in sys.argv[1:]]
+    try:
+        packages = [Package.of(entry) for entry in entries if not asked.names or entry["name"] in asked.names]
+    except subprocess.CalledProcessError as error:
+        console.print(
+            f"pip could not download a package (exit code {error.returncode}); see above. Is a registry in reach?"
+        )
+        return 2
     folder = Path(tempfile.mkdtemp(prefix="graftsmith-real-"))
     folder.chmod(0o755)  # the sandbox's own user has to pass through to its checkouts
-    seen: list[Seen] = []
-    with closing(DevHub(folder / "hub")) as hub, serving(hub):
-        script = {"sessions": [package.session() for package in packages]}
-        with world(folder, hub, script, new_key()) as made:
-            for package in packages:
-                console.print(f"{package.entry['name']}: {package.title} …")
-                seen.append(_carry_out(made, package))
-    console.print(_table(seen))
+    seen = _all(console, packages, folder)
+    console.print(_outcomes(seen), _times(seen))
     failed = [one for one in seen if not one.proven]
     for one in failed:
         _explain(console, one)
-    if failed:
+    if failed or asked.keep:
         console.print(f"What happened is in {folder}")
-        return 1
-    shutil.rmtree(folder)
-    return 0
+    else:
+        shutil.rmtree(folder)
+    return 1 if failed else 0
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("names", nargs="*", help="packages of the data file; all of them when none is named")
+    parser.add_argument("--keep", action="store_true", help="keep the service's state, its log and the repositories")
+    return parser.parse_args()
+
+
+def _all(console: Console, packages: Sequence[Package], folder: Path) -> list[Seen]:
+    seen = []
+    script = {"sessions": [package.session() for package in packages]}
+    with closing(DevHub(folder / "hub")) as hub, serving(hub), world(folder, hub, script, new_key()) as made:
+        for package in packages:
+            console.print(f"{package.entry['name']}: {package.title}", markup=False)
+            seen.append(_carry_out(made, package))
+            pull = seen[-1].pull
+            if pull is not None:
+                (folder / f"{package.entry['name']}.md").write_text(
+                    f"# {pull.title}\n\n{pull.body}\n", encoding="utf-8"
+                )
+    return seen
 
 
 def _carry_out(made: World, package: Package) -> Seen:
@@ -161,28 +187,12 @@ def _carry_out(made: World, package: Package) -> Seen:
 
 # ── telling ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
-_COLUMNS = (
-    "package",
-    "versions",
-    "lines",
-    "before",
-    "after",
-    "proof",
-    "outcome",
-    "draft",
-    "seconds",
-    "set-up",
-    "tests",
-)
-_COLUMNS += ("rest", "engine", "engine / all", "tokens in", "out")
 
-
-def _table(seen: Iterable[Seen]) -> Table:
-    table = Table(title="Released packages: the bug of one release, fixed as the next one did")
-    for name in _COLUMNS:
-        table.add_column(name, justify="left" if name in ("package", "versions", "proof", "outcome") else "right")
+def _outcomes(seen: Iterable[Seen]) -> Table:
+    columns = ("package", "versions", "lines", "tests before", "after", "proof", "outcome", "draft")
+    table = _empty("The bug of one release, fixed as the next one did", columns, right=("lines",))
     for one in seen:
-        entry, evidence, usage = one.package.entry, one.result.evidence, one.result.usage
+        entry, evidence = one.package.entry, one.result.evidence
         table.add_row(
             entry["name"],
             f"{entry['before']['version']} → {entry['after']['version']}",
@@ -192,12 +202,41 @@ def _table(seen: Iterable[Seen]) -> Table:
             "\n".join(f"{p.test.split('::')[-1]}: {p.on_base} → {p.on_head}" for p in evidence.proof) or "none",
             one.result.outcome,
             "–" if one.pull is None else "yes" if one.pull.draft else "no",
-            *(f"{part:.1f}" for part in (one.wall_s, one.setup_s, one.tests_s, one.rest_s, one.engine_s)),
-            f"{one.engine_s / one.wall_s:.0%}",
-            f"{usage.input_tokens:,}",
-            f"{usage.output_tokens:,}",
         )
-    table.caption = "rest: all but set-up, tests and model; engine: the part of it inside the run, git included"
+    return table
+
+
+def _times(seen: Iterable[Seen]) -> Table:
+    columns = (
+        "package",
+        "seconds",
+        "set-up",
+        "tests",
+        "model",
+        "engine",
+        "service",
+        "engine / all",
+        "tokens in",
+        "out",
+    )
+    table = _empty("Where the time went", columns, right=columns[1:])
+    table.caption = "engine: the run without set-up, tests and model, but with git · service: the job without the run"
+    for one in seen:
+        parts = (one.wall_s, one.setup_s, one.tests_s, one.model_s, one.engine_s, one.service_s)
+        table.add_row(
+            one.package.entry["name"],
+            *(f"{part:.1f}" for part in parts),
+            f"{one.engine_s / one.wall_s:.0%}",
+            f"{one.result.usage.input_tokens:,}",
+            f"{one.result.usage.output_tokens:,}",
+        )
+    return table
+
+
+def _empty(title: str, columns: Iterable[str], right: Sequence[str]) -> Table:
+    table = Table(title=title)
+    for name in columns:
+        table.add_column(name, justify="right" if name in right else "left")
     return table
 
 
