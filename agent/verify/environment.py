@@ -92,7 +92,7 @@ class Installer:
     def _tools(self) -> Environment:
         """The machine's interpreters: of the user's shell for a local run, of this process otherwise."""
         origin = self.workspace.spec.origin
-        words = f"{TOOLCHAINS[self.plan.toolchain].PROGRAM} {self.plan.line if origin else ''}"
+        words = " ".join((*TOOLCHAINS[self.plan.toolchain].PROGRAMS, self.plan.line if origin else ""))
         mounts, env = mounts_for(words, self.machine.path, Path(origin) if origin else None)
         return Environment(mounts, env)
 
@@ -116,7 +116,7 @@ class Installer:
         store = Path(self.workspace.spec.cache_dir) / "environments"
         store.mkdir(parents=True, exist_ok=True)
         with self.workspace.checkout(self.workspace.base.draft(), "setup") as checkout:
-            program = TOOLCHAINS[self.plan.toolchain].PROGRAM
+            program = TOOLCHAINS[self.plan.toolchain].PROGRAMS[0]
             version = self._run((program, "--version"), checkout, tools, self.limits).output
             place = store / self._key(steps, version)
             if not (place / "done.json").is_file():
@@ -142,8 +142,11 @@ class Installer:
             making.chmod(0o755)
             folder = making / "environment"
             folder.mkdir()
+            tracked = frozenset(self.workspace.base.paths())
+            before = frozenset(_untracked(checkout.path, tracked))  # of a local run: the user's own, carried anyway
             notes = self._run_steps(tools, steps, checkout, folder)
-            carried = _carry(checkout.path, making / "carried", frozenset(self.workspace.base.paths()))
+            made = [path for path in _untracked(checkout.path, tracked) if path not in before]
+            carried = _carry(checkout.path, making / "carried", made)
             record = {"notes": notes, "carried": carried}
             (making / "done.json").write_text(json.dumps(record), encoding="utf-8")
             _put_in_place(making, place)
@@ -238,13 +241,8 @@ def _put_in_place(making: Path, place: Path) -> None:
             raise
 
 
-def _carry(checkout: Path, target: Path, tracked: frozenset[str]) -> list[str]:
-    """Move what the set-up made inside the checkout (``node_modules``, built extensions, version files) to ``target``.
-
-    Returns the topmost paths that hold nothing tracked, so that each becomes one mount.
-    """
-    folders = {str(parent) for path in tracked for parent in PurePosixPath(path).parents}
-    made = list(_made(checkout, "", tracked, folders))
+def _carry(checkout: Path, target: Path, made: Sequence[str]) -> Sequence[str]:
+    """Move what the set-up made in the checkout (``node_modules``, built extensions, version files) to ``target``."""
     if len(made) > _MOUNT_LIMIT:
         raise SetupFailed(
             f"The set-up left {len(made)} new files and folders in the checkout",
@@ -257,14 +255,20 @@ def _carry(checkout: Path, target: Path, tracked: frozenset[str]) -> list[str]:
     return made
 
 
-def _made(checkout: Path, below: str, tracked: frozenset[str], folders: set[str]) -> Iterator[str]:
+def _untracked(checkout: Path, tracked: frozenset[str]) -> list[str]:
+    """The topmost paths that hold nothing tracked, so that each can become one mount."""
+    folders = {str(parent) for path in tracked for parent in PurePosixPath(path).parents}
+    return list(_walk(checkout, "", tracked, folders))
+
+
+def _walk(checkout: Path, below: str, tracked: frozenset[str], folders: set[str]) -> Iterator[str]:
     with os.scandir(checkout / below) as entries:
         for entry in sorted(entries, key=lambda e: e.name):
             path = f"{below}/{entry.name}" if below else entry.name
             if entry.name in _SKIPPED or path in tracked or entry.is_symlink():
                 continue
             if entry.is_dir(follow_symlinks=False) and path in folders:
-                yield from _made(checkout, path, tracked, folders)
+                yield from _walk(checkout, path, tracked, folders)
             else:
                 yield path
 

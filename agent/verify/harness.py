@@ -24,6 +24,7 @@ from agent.verify.report import Report, Unreadable
 from agent.verify.toolchains import TOOLCHAINS
 from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation, TestPlan
 from agent.workspace import Checkout, Workspace
+from sandbox import remove_tree
 from sandbox.text import clean
 from sandbox.types import Cancelled, Command, Finished, Limits, Mount, Sandbox
 
@@ -170,6 +171,8 @@ class Harness:
             return finished, _reports(folder, not_before=started - _CLOCK_SLACK_S), ""
         except Unreadable as error:
             return finished, {}, str(error)
+        finally:
+            remove_tree(folder)
 
     def _run(
         self,

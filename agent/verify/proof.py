@@ -174,10 +174,11 @@ def _words(data: bytes) -> set[str]:
 
 
 def _end_of(message: str) -> str:
-    """The line of a failure text that says most: pytest marks it with an ``E``, others put it last."""
+    """The line of a failure text that says most: pytest marks it with an ``E``, most others name what went wrong."""
     lines = [line.strip() for line in message.splitlines() if line.strip()]
     marked = [line.removeprefix("E").strip() for line in lines if re.match(r"E\s", line)]
-    return (marked or lines or [""])[-1 if not marked else 0][:300]
+    telling = [line for line in lines if re.search(r"(?i)assert|error|expected|exception|undefined", line)]
+    return (marked or telling or lines[-1:] or [""])[0][:300]
 
 
 def _units(tests: Iterable[str]) -> Iterator[tuple[str, ...]]:

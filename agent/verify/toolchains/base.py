@@ -92,8 +92,8 @@ class Toolchain(Protocol):
     def NAME(self) -> str: ...
 
     @property
-    def PROGRAM(self) -> str:
-        """The program that must be found on the machine, ``python3`` for example."""
+    def PROGRAMS(self) -> tuple[str, ...]:
+        """What must be found on the machine, ``python3`` for example; the first one's version names the environment."""
 
     @property
     def INSTALLED(self) -> Mapping[str, str]:

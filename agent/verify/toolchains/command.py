@@ -15,7 +15,7 @@ from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation,
 from agent.verify.verdict import GENERIC_EXITS
 
 NAME: Final = "command"
-PROGRAM: Final = "make"
+PROGRAMS: Final = ("make",)
 INSTALLED: Final = python_pytest.INSTALLED
 PLACEHOLDER: Final = "{report}"
 

@@ -28,7 +28,7 @@ from agent.verify.verdict import GENERIC_EXITS
 from sandbox.text import clean
 
 NAME: Final = "go"
-PROGRAM: Final = "go"
+PROGRAMS: Final = ("go", "gofmt")
 INSTALLED: Final[Mapping[str, str]] = {"GOMODCACHE": f"{ENVIRONMENT}/go/mod", "GOTOOLCHAIN": "local"}
 _OUTCOMES: Final[Mapping[str, TestOutcome]] = {
     "pass": TestOutcome.PASSED,

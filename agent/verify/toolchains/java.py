@@ -24,7 +24,7 @@ from agent.verify.toolchains.base import (
 from agent.verify.verdict import GENERIC_EXITS
 
 NAME: Final = "java"
-PROGRAM: Final = "java"
+PROGRAMS: Final = ("java", "javac", "mvn", "gradle")
 INSTALLED: Final[Mapping[str, str]] = {
     "GRADLE_USER_HOME": f"{ENVIRONMENT}/gradle",
     "MAVEN_ARGS": f"-Dmaven.repo.local={ENVIRONMENT}/m2",

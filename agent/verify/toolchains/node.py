@@ -24,7 +24,7 @@ from agent.verify.verdict import GENERIC_EXITS
 from sandbox.text import clean
 
 NAME: Final = "node"
-PROGRAM: Final = "node"
+PROGRAMS: Final = ("node", "npm", "npx", "pnpm", "yarn")
 INSTALLED: Final[Mapping[str, str]] = {}
 _MAX_TESTS: Final = 500_000
 

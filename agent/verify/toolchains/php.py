@@ -15,7 +15,7 @@ from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation,
 from agent.verify.verdict import GENERIC_EXITS, Exit
 
 NAME: Final = "php"
-PROGRAM: Final = "php"
+PROGRAMS: Final = ("php", "composer")
 INSTALLED: Final[Mapping[str, str]] = {}
 EXITS: Final[Mapping[int, Exit]] = {0: Exit.CLEAN, 1: Exit.FAILURES, 2: Exit.FAILURES, 255: Exit.BROKEN}
 _PHPUNIT: Final = "phpunit|pest|paratest"

@@ -36,7 +36,7 @@ from agent.verify.toolchains.python_setup import steps
 from agent.verify.verdict import GENERIC_EXITS, Exit
 
 NAME: Final = "python-pytest"
-PROGRAM: Final = "python3"
+PROGRAMS: Final = ("python3",)
 EXITS: Final[Mapping[int, Exit]] = {
     0: Exit.CLEAN,
     1: Exit.FAILURES,

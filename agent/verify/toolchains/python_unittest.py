@@ -23,7 +23,7 @@ from sandbox.text import clean
 __all__ = ["INSTALLED"]
 
 NAME: Final = "python-unittest"
-PROGRAM: Final = "python3"
+PROGRAMS: Final = ("python3",)
 EXITS: Final[Mapping[int, Exit]] = {**GENERIC_EXITS, 1: Exit.FAILURES, 5: Exit.NO_TESTS}
 
 _LINE: Final = re.compile(

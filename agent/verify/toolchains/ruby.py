@@ -27,7 +27,7 @@ from agent.verify.verdict import GENERIC_EXITS
 from sandbox.text import clean
 
 NAME: Final = "ruby"
-PROGRAM: Final = "ruby"
+PROGRAMS: Final = ("ruby", "bundle", "gem", "rake", "rspec")
 INSTALLED: Final[Mapping[str, str]] = {"BUNDLE_PATH": f"{ENVIRONMENT}/bundle", "GEM_HOME": f"{ENVIRONMENT}/gems"}
 _RSPEC: Final[Mapping[str, TestOutcome]] = {
     "passed": TestOutcome.PASSED,

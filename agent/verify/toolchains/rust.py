@@ -20,7 +20,7 @@ from agent.verify.verdict import GENERIC_EXITS
 from sandbox.text import clean
 
 NAME: Final = "rust"
-PROGRAM: Final = "cargo"
+PROGRAMS: Final = ("cargo", "rustc", "rustdoc")
 INSTALLED: Final[Mapping[str, str]] = {"CARGO_HOME": f"{ENVIRONMENT}/cargo"}
 
 _BINARY: Final = re.compile(r"^\s+(?:Running (?:unittests )?(?P<path>\S+) \((?P<exe>[^)]*)\)|Doc-tests (?P<doc>\S+))$")
@@ -53,19 +53,20 @@ def _calls(line: str) -> tuple[shell_line.Call, ...]:
 
 
 def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) -> Invocation:
-    """Selected tests run by their exact names, in every binary that has them."""
+    """Selected tests run by their exact names."""
     found = _calls(plan.line)
     names = tuple(dict.fromkeys(test.partition("::")[2] for test in selection if "::" in test))
     whole = len(names) < len(set(selection)) or any("(line " in name for name in names)  # doc tests have no exact names
     wanted = () if whole else names
+    targets = "" if whole else "".join(dict.fromkeys(map(_target, selection)))
 
     def reporting(_number: int, old: str) -> str:
         own, dashes, theirs = old.partition(" -- ")
         exact = ' -- --exact "$@"' if wanted else f" -- {theirs}" if dashes else ""
-        return f"{own.rstrip()} --no-fail-fast{exact}" + (" " if old.endswith(" ") else "")
+        return f"{own.rstrip()} --no-fail-fast{targets}{exact}" + (" " if old.endswith(" ") else "")
 
     def person(_number: int, old: str) -> str:
-        return old.partition(" -- ")[0].rstrip() + (" -- --exact" if wanted else "")
+        return old.partition(" -- ")[0].rstrip() + targets + (" -- --exact" if wanted else "")
 
     # Not in `target`: that may be the user's own, seen read-only.
     target = {"CARGO_TARGET_DIR": f"{view}/.graftsmith-target"}
@@ -76,6 +77,15 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
         exits=GENERIC_EXITS,
         shown=spoken(shell_line.rewrite(plan.line, found, person) if found else plan.line, wanted),
     )
+
+
+def _target(test: str) -> str:
+    """The option that builds only the binary of this test: another one may not compile."""
+    path = test.partition("::")[0].rpartition(":")[2]
+    integration = re.fullmatch(r"tests/(\w[\w-]*)(?:\.rs|/main\.rs)", path)
+    if integration:
+        return f" --test {integration[1]}"
+    return {"src/lib.rs": " --lib", "src/main.rs": " --bins"}.get(path, "")
 
 
 def read(collected: Collected, files: Files, view: str) -> Report | None:

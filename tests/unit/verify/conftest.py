@@ -69,9 +69,11 @@ class Bench:
         cache: Path | None = None,
         path: str = "",
         registries: Registries | None = None,
+        ignored: Mapping[str, str] | None = None,
     ) -> None:
         self.repository = Repository(folder / "repo")
         self.repository.commit(files)
+        self.repository.write(ignored or {})
         git_dir = folder / "base.git"
         self.spec = RunSpec(
             run_id="r1",

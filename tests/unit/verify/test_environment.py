@@ -51,6 +51,32 @@ def test_what_the_set_up_made_is_kept_read_only_and_found_again(bench: MakeBench
     assert [path.name for path in (cache / "environments").iterdir() if path.name.startswith(".")] == []
 
 
+JEST = """#!/bin/sh
+for word; do case "$word" in --outputFile=*) out="${word#--outputFile=}";; esac; done
+test -n "$out" || exit 0
+printf '{"testResults": [{"name": "%s/a.test.js", "status": "passed", "assertionResults":' "$PWD" > "$out"
+printf '[{"ancestorTitles": [], "title": "%s", "status": "passed"}]}]}' "$(cat mine.txt)" >> "$out"
+"""
+
+
+def test_a_local_run_installs_what_is_missing_and_leaves_the_users_files_alone(bench: MakeBench) -> None:
+    """The runner stands in for an installed one; it tells what it found in an ignored file of the user's."""
+    files = {
+        "package.json": '{"scripts": {"test": "jest"}, "devDependencies": {"jest": "1"}}',
+        "a.test.js": "",
+        ".gitignore": "mine.txt\nnode_modules/\n",
+        "jest.sh": JEST,
+    }
+    setup = ("mkdir -p node_modules/.bin && cp jest.sh node_modules/.bin/jest && chmod +x node_modules/.bin/jest",)
+    made = bench(files, setup=setup, ignored={"mine.txt": "mine"}, path="/usr/bin:/bin")
+    run = made.harness.run(made.base)
+    assert made.harness.environment.source == "installed"
+    assert run.passed == {"a.test.js::mine"}
+    assert sorted(path.name for path in made.repository.path.iterdir()) == sorted([*files, ".git", "mine.txt"])
+    (place,) = (Path(made.spec.cache_dir) / "environments").iterdir()
+    assert [path.name for path in (place / "carried").iterdir()] == ["node_modules"]
+
+
 def test_a_set_up_that_fails_leaves_nothing_and_says_why(bench: MakeBench, tmp_path: Path) -> None:
     made = bench(FILES, setup=("echo no such thing >&2; exit 3",), local=False, cache=tmp_path / "cache")
     with pytest.raises(SetupFailed, match=r"exit code 3.*no such thing"):
