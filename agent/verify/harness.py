@@ -98,7 +98,10 @@ class Harness:
             fresh: in a checkout that no earlier run has touched.
         """
         if self.plan.absent:
-            return self._absent()
+            return self._without_run(SuiteStatus.NO_TESTS, self.plan.absent)
+        strange = [test for test in selection if test.startswith("-")]
+        if strange:  # they come from a model, and a runner would take them for options
+            return self._without_run(SuiteStatus.NOT_RUN, f"{strange[0]!r} is no test id and no test file")
         environment = self.environment
         invocation = TOOLCHAINS[self.plan.toolchain].invoke(self.plan, draft, selection, self._view)
         place = Path(tempfile.mkdtemp(prefix=f"{name[:40]}-", dir=self._folder))
@@ -240,11 +243,11 @@ class Harness:
             return status, ""
         return SuiteStatus.INCONSISTENT, f"the report holds tests that no file explains: {', '.join(unknown[:5])}"
 
-    def _absent(self) -> TestRun:
+    def _without_run(self, status: SuiteStatus, detail: str) -> TestRun:
         return TestRun(
             command=(self.plan.line,) if self.plan.line else (),
-            status=SuiteStatus.NO_TESTS,
-            detail=self.plan.absent,
+            status=status,
+            detail=detail,
             isolation=self.sandbox.isolation.name,
         )
 

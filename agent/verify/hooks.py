@@ -30,12 +30,16 @@ def hooks(source: str, known: str | None, *, product: bool = False) -> tuple[str
     Args:
         product: it is no test but what is tested, which may well register something for its own end.
     """
-    new = syntax(source.encode("utf-8", "replace"))
-    if new is None:
-        return ()
-    old = syntax((known or "").encode("utf-8", "replace"))
-    before = set(_found(old, lingering=not product)) if old is not None else set()
-    return tuple(dict.fromkeys(text for text in _found(new, lingering=not product) if text not in before))
+    try:
+        before = _all(known or "", lingering=not product)
+        return tuple(text for text in _all(source, lingering=not product) if text not in before)
+    except RecursionError:
+        return ("the file is nested too deeply to be read",)
+
+
+def _all(source: str, *, lingering: bool) -> tuple[str, ...]:
+    tree = syntax(source.encode("utf-8", "replace"))
+    return () if tree is None else tuple(dict.fromkeys(_found(tree, lingering=lingering)))
 
 
 def _found(tree: ast.Module, *, lingering: bool) -> Iterator[str]:

@@ -31,6 +31,7 @@ unreadable              a test file that can't be understood any more
 from __future__ import annotations
 
 import difflib
+import itertools
 import json
 import re
 import sys
@@ -49,6 +50,7 @@ from agent.verify.python_tests import Body, Module, Problem
 __all__ = ["check", "is_test", "is_test_config"]
 
 HUNK_LIMIT: Final = 4_000
+_DIFF_LINES: Final = 6_000
 
 
 def check(base: BaseTree, draft: Draft, plan: Plan | None) -> tuple[IntegrityFinding, ...]:
@@ -242,7 +244,7 @@ def _check_conftest(path: str, old: str | None, new: str | None) -> Iterator[Int
     if new is None:
         yield _finding("config_changed", path, "conftest.py is gone", old, new)
         return
-    before, after = _statements(old), _statements(new)
+    before, after = python_tests.statements((old or "").encode()), python_tests.statements(new.encode())
     if after is None:
         yield _finding("unreadable", path, "conftest.py is no valid Python any more", old, new)
         return
@@ -255,11 +257,6 @@ def _check_conftest(path: str, old: str | None, new: str | None) -> Iterator[Int
             r"autouse|collect_ignore|pytest_plugins|pytestmark", statement
         ):
             yield _finding("collection_changed", path, f"acts on every test: `{statement[:120]}`", old, new)
-
-
-def _statements(source: str | None) -> list[str] | None:
-    tree = python_tests.syntax((source or "").encode())
-    return None if tree is None else python_tests.statements(tree)
 
 
 # ── sources ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -329,6 +326,8 @@ def _finding(
 def hunk(old: str, new: str, old_span: tuple[int, int] | None = None, new_span: tuple[int, int] | None = None) -> str:
     """The part of the unified diff that touches one of the spans (first and last line, from 1); all of it without."""
     before, after = old.splitlines(), new.splitlines()
+    if len(before) + len(after) > _DIFF_LINES:
+        return _cut(_middle(before, after))
     groups = difflib.SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(3)
     parts = []
     for group in groups:
@@ -341,7 +340,20 @@ def hunk(old: str, new: str, old_span: tuple[int, int] | None = None, new_span: 
                 parts += [f" {line}" for line in before[a:b]]
             else:
                 parts += [f"-{line}" for line in before[a:b]] + [f"+{line}" for line in after[c:d]]
-    text = "\n".join(parts)
+    return _cut("\n".join(parts))
+
+
+def _middle(before: list[str], after: list[str]) -> str:
+    """One hunk between the common head and tail: the time of a real diff grows with the square of the lines."""
+    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
+    old, new = before[same:], after[same:]
+    tail = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old[::-1], new[::-1], strict=False)))
+    old, new = old[: len(old) - tail], new[: len(new) - tail]
+    head = f"@@ -{same + 1},{len(old)} +{same + 1},{len(new)} @@"
+    return "\n".join([head, *(f"-{line}" for line in old), *(f"+{line}" for line in new)])
+
+
+def _cut(text: str) -> str:
     return text if len(text) <= HUNK_LIMIT else f"{text[:HUNK_LIMIT]}\n… {len(text) - HUNK_LIMIT} characters more"
 
 

@@ -74,8 +74,13 @@ class Module:
 def parse(source: bytes) -> Module | None:
     """The file, or ``None`` when it is no Python that this interpreter reads."""
     tree = syntax(source)
-    if tree is None:
+    try:
+        return None if tree is None else _module(tree)
+    except RecursionError:
         return None
+
+
+def _module(tree: ast.Module) -> Module:
     tests: dict[str, Body] = {}
     others: dict[str, Body] = {}
     shadowed: list[str] = []
@@ -98,9 +103,13 @@ def syntax(source: bytes) -> ast.Module | None:
         return None
 
 
-def statements(tree: ast.Module) -> list[str]:
-    """The statements of a module, without layout and comments."""
-    return [ast.unparse(node) for node in tree.body]
+def statements(source: bytes) -> list[str] | None:
+    """The statements of a module without layout and comments, or ``None`` as for ``parse``."""
+    tree = syntax(source)
+    try:
+        return None if tree is None else [ast.unparse(node) for node in tree.body]
+    except RecursionError:
+        return None
 
 
 def changed_tests(draft: Draft, path: str) -> frozenset[str]:

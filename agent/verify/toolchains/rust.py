@@ -56,6 +56,7 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
     """Selected tests run by their exact names."""
     found = _calls(plan.line)
     names = tuple(dict.fromkeys(test.partition("::")[2] for test in selection if "::" in test))
+    names = tuple(name for name in names if not name.startswith("-"))
     whole = len(names) < len(set(selection)) or any("(line " in name for name in names)  # doc tests have no exact names
     wanted = () if whole else names
     targets = "" if whole else "".join(dict.fromkeys(map(_target, selection)))

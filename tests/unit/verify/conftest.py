@@ -129,7 +129,7 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> str:
     return f"{environment}/bin:/usr/local/bin:/usr/bin:/bin"
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory, sandbox: Sandbox, tools: str) -> Iterator[MakeBench]:
     with ExitStack() as stack:
 

@@ -8,15 +8,20 @@ import pytest
 
 from agent.types import SuiteStatus, TestOutcome
 from agent.verify.compare import compare
-from tests.unit.verify.conftest import MakeBench
+from tests.unit.verify.conftest import Bench, MakeBench
 
 CALC = "def add(a, b):\n    return a + b\n"
 TEST_CALC = "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
 ADD = {"calc.py": CALC, "test_calc.py": TEST_CALC}
 
 
-def test_a_passing_suite(bench: MakeBench) -> None:
-    made = bench(ADD)
+@pytest.fixture(scope="module")
+def added(bench: MakeBench) -> Bench:
+    return bench(ADD)
+
+
+def test_a_passing_suite(added: Bench) -> None:
+    made = added
     run = made.harness.run(made.base)
     assert (run.status, run.detail) == (SuiteStatus.OK, ""), run.log
     assert run.outcomes == {"test_calc.py::test_add": TestOutcome.PASSED}
@@ -159,9 +164,9 @@ def written(report: str, then: str = "os._exit(0)") -> str:
     ids=["leaves", "kills", "forges", "old", "bomb", "huge", "link", "damaged", "unknown"],
 )
 def test_a_report_that_contradicts_the_process_is_not_believed(
-    bench: MakeBench, code: str, status: SuiteStatus, says: str
+    added: Bench, code: str, status: SuiteStatus, says: str
 ) -> None:
-    made = bench(ADD)
+    made = added
     indented = "".join(f"    {line}\n" for line in code.splitlines())
     draft = made.draft({"test_calc.py": f"{IMPORTS}def test_add():\n{indented}"})
     run = made.harness.run(draft, fresh=True)
@@ -212,8 +217,8 @@ def test_a_runner_that_never_ends_is_named(bench: MakeBench) -> None:
     assert "watch mode?" in run.detail
 
 
-def test_a_stale_bytecode_never_runs(bench: MakeBench) -> None:
-    made = bench(ADD)
+def test_a_stale_bytecode_never_runs(added: Bench) -> None:
+    made = added
     assert made.harness.run(made.base).status is SuiteStatus.OK
     broken = made.harness.run(made.draft({"calc.py": CALC.replace("+", "-")}))
     assert broken.failed == {"test_calc.py::test_add"}
@@ -240,3 +245,10 @@ def test_tests_that_flip_when_run_alone_are_flaky(bench: MakeBench) -> None:
     comparison = compare(before, after, flaky)
     assert comparison.flaky == ("test_order.py::test_b",)
     assert comparison.regressed == ("test_order.py::test_c",)
+
+
+def test_a_selection_is_never_an_option(added: Bench) -> None:
+    made = added
+    run = made.harness.run(made.base, ("--collect-only",))
+    assert (run.status, "no test id" in run.detail) == (SuiteStatus.NOT_RUN, True)
+    assert made.harness.run(made.base, ("test_calc.py::nothing",)).status is SuiteStatus.NOT_RUN

@@ -284,10 +284,27 @@ def test_what_decides_how_tests_run(
         ),
         ("spec/a_spec.rb", "it 'adds' do\nend\n", None, {"test_deleted"}),
         ("__snapshots__/a.snap", "x\n", "y\n", {"test_changed"}),
+        ("new.test.js", None, "it.only('b', () => {})\n", {"collection_changed"}),
     ],
 )
-def test_other_languages(findings: Changes, path: str, old: str, new: str | None, kinds: set[str]) -> None:
-    assert {finding.kind for finding in findings({path: old}, {path: new})} == kinds
+def test_other_languages(findings: Changes, path: str, old: str | None, new: str | None, kinds: set[str]) -> None:
+    assert {finding.kind for finding in findings({"README": "x", path: old}, {path: new})} == kinds
+
+
+def test_hostile_files_cost_no_time_and_no_crash(findings: Changes) -> None:
+    deep = "x = " + "(" * 150 + "1" + ")" * 150 + "\n" + "y = " + "+".join(["1"] * 20_000) + "\n"
+    data = "".join(f"{n}\n" for n in range(50_000))
+    mini = "it('" * 200_000
+    found = findings(
+        {"test_a.py": HEAD + TEST, "tests/d.txt": data, "a.test.js": "it('a', () => {})\n", "b.py": "x = 1\n"},
+        {
+            "test_a.py": HEAD + TEST + deep,
+            "tests/d.txt": "new\n" + data[100:],
+            "a.test.js": "it('a', () => {})\n" + mini,
+            "b.py": deep,
+        },
+    )
+    assert {(finding.path, finding.kind) for finding in found} >= {("tests/d.txt", "test_changed")}
 
 
 def test_paths_of_tests_and_of_what_configures_them() -> None:
