@@ -6,6 +6,7 @@ Pure and linear in the length of the text, which is hostile. Nothing here knows 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import NamedTuple
 
 MAX_TEXT = 200_000
@@ -34,7 +35,7 @@ _CODE_LINE = re.compile(r"^(?:>>> |\.\.\. |In \[\d+\]: |\$ |    \S|\t\S)")
 _PATH = re.compile(r"(?<![\w/.-])((?:[\w.+-]+/)*[\w+-][\w.+-]*\.[A-Za-z]\w{0,7})(?::(\d+)|#L(\d+))?(?![\w/])")
 _DOTTED = re.compile(r"(?<![\w.])[^\W\d]\w*(?:(?:\.|::|#|->)[^\W\d]\w*)+")
 _WORD = re.compile(r"[^\W\d]\w*")
-_CODE_WORD = re.compile(r"_\w|\w_|[a-z]\d*[A-Z]|[A-Z]{2,}[a-z]")
+_CODE_WORD = re.compile(r"_\w|\w_|[a-z]\d*[A-Z]|[A-Z][A-Z][a-z]")
 _ERROR = re.compile(
     r"^[ \tE>]*((?:[\w.]+\.)?[A-Z]\w*(?:Error|Exception|Warning|Failure|Interrupt|Exit)|panic|fatal error|error)\b"
     r":?[ \t]*(.*)$",
@@ -52,6 +53,8 @@ class Frame(NamedTuple):
     function: str
 
 
+_START = r"(?<![^\s:()'\"])"  # of a path: without it every character of a long word would be tried
+
 _FRAMES = (
     # Python
     re.compile(r"File \"([^\"\n]{1,400})\", line (\d+)(?:, in ([^\s,]{1,200}))?"),
@@ -60,21 +63,23 @@ _FRAMES = (
     # pytest: ``path.py:12: Error`` and ``path.py:12: in name``
     re.compile(r"^[ \t]*([^\s:\"']{1,400}\.\w{1,5}):(\d+): (?:in (\w+))?", re.M),
     # JavaScript: ``at name (path:12:3)``
-    re.compile(r"^\s*at (?:(?:async|new) )?()?(?:\S+ )?\(?((?:file://)?[^\s():]{1,400}\.\w{1,5}):(\d+):\d+\)?", re.M),
+    re.compile(
+        r"^[ \t]*at (?:(?:async|new) )?()?(?:\S+ )?\(?((?:file://)?[^\s():]{1,400}\.\w{1,5}):(\d+):\d+\)?", re.M
+    ),
     # Java, Kotlin, Scala: ``at a.b.C.method(C.java:12)``
-    re.compile(r"^\s*at ([\w.$]{1,300})\.([\w$<>]{1,200})\((\w{1,200}\.(?:java|kt|scala)):(\d+)\)", re.M),
+    re.compile(r"^[ \t]*at ([\w.$]{1,300})\.([\w$<>]{1,200})\((\w{1,200}\.(?:java|kt|scala)):(\d+)\)", re.M),
     # Go: ``\t/path/x.go:12 +0x1d``
-    re.compile(r"^\s+(/?[^\s:]{1,400}\.go):(\d+)(?: \+0x[0-9a-f]+)?()$", re.M),
+    re.compile(r"^[ \t]+(/?[^\s:]{1,400}\.go):(\d+)(?: \+0x[0-9a-f]+)?()$", re.M),
     # Rust: ``at src/x.rs:12:5`` and ``panicked at src/x.rs:12:5``
     re.compile(r"\bat (?:'[^'\n]{0,200}', )?([^\s:]{1,400}\.rs):(\d+):\d+()"),
     # Ruby: ``path.rb:12:in `name'``
-    re.compile(r"([^\s:]{1,400}\.rb):(\d+):in [`']([^'\n]{1,200})'"),
+    re.compile(_START + r"([^\s:]{1,400}\.rb):(\d+):in [`']([^'\n]{1,200})'"),
     # PHP: ``path.php(12)`` and ``in /path.php:12`` / ``on line 12``
-    re.compile(r"([^\s:()]{1,400}\.php)(?:\(|:| on line )(\d+)()"),
+    re.compile(_START + r"([^\s:()]{1,400}\.php)(?:\(|:| on line )(\d+)()"),
     # C#: ``at A.B.M() in path.cs:line 12``
-    re.compile(r"^\s*at ([\w.`<>]{1,300})\([^)\n]*\) in ([^\n]{1,400}):line (\d+)", re.M),
+    re.compile(r"^[ \t]*at ([\w.`<>]{1,300})\([^)\n]*\) in ([^\n]{1,400}):line (\d+)", re.M),
     # C, C++ (gcc, gdb, sanitizers): ``path.c:12``
-    re.compile(r"([^\s:()]{1,400}\.(?:c|cc|cpp|cxx|h|hpp|swift)):(\d+)(?::\d+)?()"),
+    re.compile(_START + r"([^\s:()]{1,400}\.(?:c|cc|cpp|cxx|h|hpp|swift)):(\d+)(?::\d+)?()"),
 )
 
 
@@ -92,14 +97,20 @@ class Issue(NamedTuple):
     """Places that links to a forge's source view point at."""
     paths: tuple[str, ...]
     """File paths in the text."""
-    names: tuple[str, ...]
-    """Identifiers: marked as code, or spelled like one; plain and dotted."""
+    said: tuple[str, ...]
+    """Identifiers of title and prose: marked as code, or spelled like one; plain and dotted."""
+    shown: tuple[str, ...]
+    """Identifiers of the code blocks, tracebacks left out."""
     messages: tuple[str, ...]
     """Error messages and long quotations."""
 
     @property
     def text(self) -> str:
         return f"{self.title}\n{self.prose}\n{self.code}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys((*self.said, *self.shown)))
 
 
 def read_issue(text: str) -> Issue:
@@ -114,15 +125,19 @@ def read_issue(text: str) -> Issue:
     blocks = [match[2] for match in _FENCE.finditer(body)]
     prose, code = _split(_FENCE.sub("\n", body))
     frames = _frames(text)
-    shown = "\n".join([*blocks, code])
+    shown = _without_traces("\n".join([*blocks, code]))
+    traced = {frame.path for frame in frames}
     return Issue(
         title=title,
         prose=prose,
-        code=_without_traces(shown),
+        code=shown,
         frames=frames,
         links=links,
-        paths=tuple(dict.fromkeys(match[1] for match in _PATH.finditer(f"{title}\n{prose}\n{shown}"))),
-        names=_names(title, prose, shown),
+        paths=tuple(
+            p for p in dict.fromkeys(m[1] for m in _PATH.finditer(f"{title}\n{prose}\n{shown}")) if p not in traced
+        ),
+        said=_said(f"{title}\n{prose}"),
+        shown=_long(_DOTTED.findall(shown) + _WORD.findall(shown)),
         messages=_messages(text),
     )
 
@@ -162,22 +177,22 @@ def _frame(groups: tuple[str | None, ...]) -> Frame:
     return Frame(path.replace("\\", "/"), line, function.rpartition(".")[2])
 
 
-_TRACE_LINE = re.compile(r"^\s*(?:Traceback \(most recent|File \"|at \S+[ (]|-{10,}|#\d+ 0x|\.{3}$).*$", re.M)
+_TRACE_LINE = re.compile(r"^[ \t]*(?:Traceback \(most recent|File \"|at \S+[ (]|-{10,}|#\d+ 0x|\.{3}$).*$", re.M)
 
 
 def _without_traces(text: str) -> str:
     return _TRACE_LINE.sub("", text)
 
 
-def _names(title: str, prose: str, code: str) -> tuple[str, ...]:
-    names: dict[str, None] = {}
-    said = f"{title}\n{prose}"
-    for match in _INLINE.finditer(said):
-        names.update(dict.fromkeys(_DOTTED.findall(match[1]) + _WORD.findall(match[1])))
-    names.update(dict.fromkeys(_DOTTED.findall(said)))
-    names.update(dict.fromkeys(word for word in _WORD.findall(said) if _CODE_WORD.search(word)))
-    names.update(dict.fromkeys(_DOTTED.findall(code) + _WORD.findall(code)))
-    return tuple(name for name in names if len(name) > 2)
+def _said(text: str) -> tuple[str, ...]:
+    names = [name for match in _INLINE.finditer(text) for name in _DOTTED.findall(match[1]) + _WORD.findall(match[1])]
+    names += _DOTTED.findall(text)
+    names += [word for word in _WORD.findall(text) if _CODE_WORD.search(word)]
+    return _long(names)
+
+
+def _long(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(name for name in dict.fromkeys(names) if len(name) > 2)
 
 
 def _messages(text: str) -> tuple[str, ...]:

@@ -5,13 +5,13 @@ A query is stem → weight. Shapes: C chunks, F files.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
 
 from agent.index.corpus import Corpus, Floats, Ints
-from agent.index.words import words
 
 K1 = 1.2
 B = 0.75
@@ -43,6 +43,7 @@ class Lexical:
         self._chunk_norm = _norm(corpus.chunk_length, alive)
         self._file_norm = _norm(corpus.file_length, wanted)
         self._terms: dict[str, _Term] = {}
+        self._rarity: dict[str, float] = {}
 
     def score(self, query: Query) -> Scores:
         chunks = np.zeros(len(self.corpus.chunk_file), np.float32)
@@ -55,8 +56,11 @@ class Lexical:
 
     def rarity(self, stem: str) -> float:
         """IDF of a stem among the files; 0 where it does not occur."""
-        found = len(self._term(stem).files)
-        return float(_idf(self._files, found)) if found else 0.0
+        known = self._rarity.get(stem)
+        if known is None:
+            found = len(self._term(stem).files)
+            known = self._rarity[stem] = _idf(self._files, found) if found else 0.0
+        return known
 
     def _term(self, stem: str) -> _Term:
         term = self._terms.get(stem)
@@ -73,14 +77,14 @@ class Lexical:
         in_file = per_file[files].astype(np.float32)
         return _Term(
             chunks,
-            _idf(self._chunks, len(chunks)) * times * (K1 + 1) / (times + self._chunk_norm[chunks]),
+            np.float32(_idf(self._chunks, len(chunks))) * times * (K1 + 1) / (times + self._chunk_norm[chunks]),
             files,
-            _idf(self._files, len(files)) * in_file * (K1 + 1) / (in_file + self._file_norm[files]),
+            np.float32(_idf(self._files, len(files))) * in_file * (K1 + 1) / (in_file + self._file_norm[files]),
         )
 
 
-def _idf(total: int, found: int) -> np.float32:
-    return np.float32(np.log1p((total - found + 0.5) / (found + 0.5)))
+def _idf(total: int, found: int) -> float:
+    return math.log1p((total - found + 0.5) / (found + 0.5))
 
 
 def _norm(length: Floats, wanted: np.ndarray) -> Floats:
@@ -103,6 +107,3 @@ def damped(*queries: Query) -> dict[str, float]:
         for stem, weight in query.items():
             total[stem] = total.get(stem, 0.0) + weight
     return {stem: float(np.log1p(weight)) for stem, weight in total.items()}
-
-
-__all__ = ["Lexical", "Query", "Scores", "damped", "query_of", "words"]

@@ -7,19 +7,19 @@ from typing import NamedTuple
 
 import numpy as np
 
+from agent.context.functions import FunctionFeatures, features
 from agent.context.issue import read_issue
+from agent.context.past import Past
+from agent.context.rank import Ranked, Reason, rank_files, rank_functions, weights
+from agent.context.signals import Evidence, gather, prior
 from agent.index.history import Commit
 from agent.index.index import Index
-from agent.index.words import words
 
 FILES_FOR_FUNCTIONS = 20
+"""Functions are ranked inside this many files."""
 
-
-class Reason(NamedTuple):
-    """One signal, and its part of the score."""
-
-    signal: str
-    weight: float
+FUNCTIONS = 60
+"""How many functions a result has at most."""
 
 
 class Hit(NamedTuple):
@@ -48,36 +48,33 @@ class SearchResult(NamedTuple):
 
 def search(index: Index, query: str, k: int = 20, history: Sequence[Commit] | None = None) -> SearchResult:
     """See :meth:`agent.index.index.Index.search`."""
-    issue = read_issue(query)
-    corpus = index.corpus
-    stems = corpus.vocabulary.stems
-    weight: dict[str, float] = {}
-    for text, times in ((issue.title, 3.0), (issue.prose, 1.0), (issue.code, 1.0)):
-        for stem in stems.of(words(text)):
-            weight[stem] = weight.get(stem, 0.0) + times
-    scores = np.zeros(len(corpus.chunk_file), np.float32)
-    mean = max(1.0, float(corpus.chunk_length.mean())) if len(corpus.chunk_length) else 1.0
-    norm = 1.2 * (0.25 + 0.75 * corpus.chunk_length / mean)
-    for stem, times in weight.items():
-        chunks, count = corpus.of_stem(stem)
-        if len(chunks):
-            idf = np.log1p((len(scores) - len(chunks) + 0.5) / (len(chunks) + 0.5))
-            scores[chunks] += np.log1p(times) * idf * count * 2.2 / (count + norm[chunks])
-    order = np.argsort(-scores, kind="stable")
-    best: dict[int, float] = {}
-    functions: list[FunctionHit] = []
-    for chunk in order.tolist():
-        file = int(corpus.chunk_file[chunk])
-        if scores[chunk] <= 0 or file < 0 or file in index.graph.tests:
-            continue
-        best.setdefault(file, float(scores[chunk]))
-        record = index.records[file]
-        piece = record.chunks[corpus.chunk_number[chunk]]
-        if piece.kind == "function" and len(functions) < 60:
-            name = record.symbols[piece.symbol].name
-            why = (Reason("words", float(scores[chunk])),)
-            functions.append(FunctionHit(index.paths[file], name, piece.start, piece.end, float(scores[chunk]), why))
-        if len(best) >= k and len(functions) >= 60:
-            break
-    files = tuple(Hit(index.paths[f], s, (Reason("words", s),)) for f, s in list(best.items())[:k])
-    return SearchResult(files, tuple(functions))
+    if not index.paths or not query.strip():
+        return SearchResult((), ())
+    evidence = gather(index, read_issue(query), _past(index, history))
+    ranked = rank_files(evidence.files, prior(index))
+    order = [f for f in np.argsort(-ranked.scores, kind="stable").tolist() if ranked.scores[f] > 0]
+    hits = tuple(Hit(index.paths[f], float(ranked.scores[f]), ranked.why(f)) for f in order[:k])
+    return SearchResult(hits, _functions(index, evidence, ranked, order[:FILES_FOR_FUNCTIONS]))
+
+
+def _functions(index: Index, evidence: Evidence, ranked: Ranked, files: Sequence[int]) -> tuple[FunctionHit, ...]:
+    found = features(evidence, files, ranked.scores)
+    scores = rank_functions(found.names, found.values)
+    order = np.argsort(-scores, kind="stable")[:FUNCTIONS]
+    return tuple(_hit(index, found, at, float(scores[at])) for at in order.tolist())
+
+
+def _hit(index: Index, found: FunctionFeatures, at: int, score: float) -> FunctionHit:
+    candidate = found.candidates[at]
+    learned = weights().functions
+    parts = [Reason(name, learned.get(name, 0.0) * float(found.values[at, j])) for j, name in enumerate(found.names)]
+    why = sorted((part for part in parts if part.weight), key=lambda part: -abs(part.weight))[:6]
+    symbol = candidate.symbol
+    return FunctionHit(index.paths[candidate.file], symbol.name, symbol.start, symbol.end, score, tuple(why))
+
+
+def _past(index: Index, history: Sequence[Commit] | None) -> Past | None:
+    if not history:
+        return None
+    key = f"past {history[0].sha} {len(history)}"
+    return index.cached(key, lambda: Past(history, index.corpus.vocabulary.stems))

@@ -84,6 +84,27 @@ def gather(index: Index, issue: Issue, past: Past | None) -> Evidence:
     )
 
 
+_SIDE = frozenset(
+    {"docs", "doc", "examples", "example", "samples", "benchmarks", "benchmark", "asv_bench", "demo", "demos"}
+)
+"""Folders beside the product."""
+
+
+def prior(index: Index) -> Floats:
+    """Factor of each file: tests are not wanted, text and what stands beside the product only when they stand out."""
+
+    def make() -> Floats:
+        out = np.ones(len(index.paths), np.float32)
+        for file, (path, record) in enumerate(zip(index.paths, index.records, strict=True)):
+            if file in index.graph.tests:
+                out[file] = 0.0
+            elif record.language == "text" or not _SIDE.isdisjoint(path.split("/")[:-1]):
+                out[file] = 0.7
+        return out
+
+    return index.cached("prior", make)
+
+
 def _texts(issue: Issue) -> dict[str, str]:
     traces = " ".join(f"{frame.function} {frame.path.rpartition('/')[2]}" for frame in issue.frames)
     return {
@@ -148,16 +169,16 @@ def mentioned_paths(issue: Issue, graph: Graph) -> Floats:
 
 
 def reached(path: str, graph: Graph) -> list[int]:
-    """Files that a path from another machine means: those that share its longest tail."""
-    parts = path.replace("\\", "/").strip("/").split("/")
-    for start in range(len(parts)):
+    """Files that a path from another machine means: those that share its longest tail.
+
+    The bare name of a file in some folder proves nothing: every project has a ``parallel.py``.
+    """
+    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..")]
+    for start in range(max(1, len(parts) - 1)):
         found = graph.files.ending("/".join(parts[start:]))
         if found:
-            # The bare file name of a long path proves little where it is everybody's.
-            if start == len(parts) - 1 and len(parts) > 1 and len(found) > 3:
-                return []
             return [graph.number[item] for item in found]
-    return []
+    return [graph.number[parts[-1]]] if parts and parts[-1] in graph.number else []
 
 
 def frames_in(frames: Sequence[Frame], graph: Graph) -> Floats:

@@ -24,7 +24,7 @@ from agent.index.corpus import Corpus, Vocabulary
 from agent.index.graph import Certainty, Graph, Located, Reach, Reference, affected_tests
 from agent.index.history import Commit
 from agent.index.languages import language_by_head, language_by_name
-from agent.index.record import Record
+from agent.index.record import Record, Symbol
 from agent.index.source import File, Source
 from agent.index.store import Row, Store
 from agent.index.workers import Job, Workers
@@ -88,6 +88,10 @@ class Index:
             self._cache[key] = make()
         return cast("T", self._cache[key])
 
+    def forget(self, key: str) -> None:
+        """Drop what :meth:`cached` keeps under ``key``."""
+        self._cache.pop(key, None)
+
     def words_of(self, file: int, chunk: int) -> list[str]:
         """The different raw words of one chunk."""
         record = self.records[file]
@@ -144,8 +148,13 @@ def references(index: Index, name: str, *, calls: bool = False) -> list[Referenc
     """Uses of a name, found through its postings and read in the files."""
     graph = index.graph
     short = name.rpartition(".")[2]
-    homes = {graph.number[found.path] for found in graph.definitions(name)}
-    defined = {(found.path, found.symbol.start) for found in graph.definitions(name)}
+    found = graph.definitions(name)
+    homes = {graph.number[item.path] for item in found}
+    # A member is reached through the class that holds it.
+    handles = {short, *(item.symbol.name.partition(".")[0] for item in found)}
+    defined: dict[str, list[Symbol]] = {}
+    for item in found:
+        defined.setdefault(item.path, []).append(item.symbol)
     pattern = re.compile(rf"(?<!\w){re.escape(short)}(?!\w)" + (r"[ \t]*[(<]" if calls else ""))
     out: list[Reference] = []
     chunks, _ = index.corpus.of_word(short)
@@ -153,12 +162,21 @@ def references(index: Index, name: str, *, calls: bool = False) -> list[Referenc
         if file < 0:
             continue
         path, record = index.paths[file], index.records[file]
-        resolved = file in homes or bool(homes.intersection(f for f, _ in graph.behind(short, file)))
+        resolved = file in homes or any(f in homes for handle in handles for f, _ in graph.behind(handle, file))
         sure = Certainty.RESOLVED if resolved else Certainty.BY_NAME
         for line, text in enumerate(index.text(path).split("\n"), start=1):
-            if short in text and pattern.search(text) and (path, line) not in defined:
+            if short in text and pattern.search(text) and not _defines(defined.get(path, ()), line, text):
                 out.append(Reference(path, line, enclosing(record, line), sure))
     return sorted(out, key=lambda item: (item.certainty != Certainty.RESOLVED, item.path, item.line))
+
+
+def _defines(symbols: Iterable[Symbol], line: int, text: str) -> bool:
+    """Whether a line is where one of ``symbols`` gets its name: its first, or below its decorators."""
+    start = text.strip()[:20]
+    return any(
+        symbol.start == line or (symbol.start < line <= symbol.end and start and symbol.signature.startswith(start))
+        for symbol in symbols
+    )
 
 
 def enclosing(record: Record, line: int) -> str:

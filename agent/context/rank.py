@@ -1,0 +1,91 @@
+"""Joins signals into one score: a weighted sum, with weights from ``weights.json``.
+
+A signal enters twice: as its share of the best value, and as ``1 / (1 + rank / 10)``, which forgets how far apart
+neighbours are. The weights were fitted on the development cases; nothing else was.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Mapping, Sequence
+from importlib import resources
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.index.corpus import Floats
+
+
+class Reason(NamedTuple):
+    """One signal, and its part of the score."""
+
+    signal: str
+    weight: float
+
+
+class Weights(NamedTuple):
+    """What was learned. See ``docs/retrieval.md``."""
+
+    files: Mapping[str, tuple[float, float]]
+    """Signal → weight of its share, weight of its rank."""
+    functions: Mapping[str, float]
+    """Feature → weight."""
+
+
+@functools.cache
+def weights() -> Weights:
+    """The weights that ship."""
+    data = json.loads(resources.files("agent.context").joinpath("weights.json").read_text(encoding="utf-8"))
+    files = {name: (float(share), float(rank)) for name, (share, rank) in data["files"].items()}
+    return Weights(files, {name: float(weight) for name, weight in data["functions"].items()})
+
+
+class Ranked(NamedTuple):
+    """Scores of files, and the part that each signal has in them."""
+
+    scores: Floats
+    parts: Mapping[str, Floats]
+
+    def why(self, file: int, most: int = 8) -> tuple[Reason, ...]:
+        """The parts of one score, the largest first; what is beyond ``most`` is joined as ``other``."""
+        found = [Reason(name, float(values[file])) for name, values in self.parts.items() if values[file]]
+        found.sort(key=lambda reason: -abs(reason.weight))
+        rest = sum(reason.weight for reason in found[most:])
+        return (*found[:most], *((Reason("other", rest),) if len(found) > most else ()))
+
+
+def rank_files(signals: Mapping[str, Floats], prior: Floats) -> Ranked:
+    """Score every file.
+
+    Args:
+        signals: name → values (F), 0 where a signal says nothing.
+        prior: factor of each file (F), 0 for what is never wanted.
+    """
+    total = np.zeros(len(prior), np.float32)
+    parts: dict[str, Floats] = {}
+    for name, (share, rank) in weights().files.items():
+        values = signals.get(name)
+        if values is None or not len(values) or values.max() <= 0:
+            continue
+        part = (share * values / values.max() + rank * by_rank(values)) * prior
+        parts[name] = part.astype(np.float32)
+        total += parts[name]
+    return Ranked(total, parts)
+
+
+def by_rank(values: Floats) -> Floats:
+    """``1 / (1 + rank / 10)`` of each positive value, 0 for the others; ties keep their order."""
+    positive = np.flatnonzero(values > 0)
+    order = positive[np.argsort(-values[positive], kind="stable")]
+    out = np.zeros(len(values), np.float32)
+    out[order] = 1.0 / (1.0 + np.arange(len(order), dtype=np.float32) / 10.0)
+    return out
+
+
+def rank_functions(names: Sequence[str], values: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Scores (N) of functions with features ``values`` (N × D) called ``names``."""
+    learned = weights().functions
+    row = np.array([learned.get(name, 0.0) for name in names], dtype=np.float32)
+    return values @ row if len(values) else np.zeros(0, np.float32)

@@ -1,0 +1,228 @@
+"""Meaning as one more signal: embeddings of chunks and of the issue, from any OpenAI-compatible endpoint. Optional.
+
+Vectors are kept as float16, keyed by what was embedded, so that an unchanged function is never sent twice. Whatever the
+endpoint refuses is split, and in the end left out: the other signals still find it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import sqlite3
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from agent.context.issue import Issue
+from agent.errors import GraftsmithError
+from agent.index.corpus import Floats
+from agent.index.index import Index
+from agent.model.tokens import estimate_tokens
+
+Vector = NDArray[np.float32]
+
+PIECE_TOKENS = 1_000
+"""A longer chunk is embedded in pieces; its vector is their mean."""
+
+MOST_PIECES = 8
+"""What is longer still is data: its beginning stands for it."""
+
+BATCH = 64
+
+
+class Embedder(Protocol):
+    """Text → vectors."""
+
+    @property
+    def model(self) -> str: ...
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """One vector for each text, in their order.
+
+        Raises:
+            InputRefused: the endpoint will never take this request as it is.
+            GraftsmithError: anything else.
+        """
+        ...
+
+
+class InputRefused(GraftsmithError):
+    """One of the inputs is too long, empty or otherwise not to the endpoint's liking."""
+
+
+class Vectors:
+    """Vectors by key in one SQLite file of their own; damage or a lock means that they are computed again."""
+
+    def __init__(self, path: Path | None, model: str) -> None:
+        self._model = model
+        self._db: sqlite3.Connection | None = None
+        with contextlib.suppress(sqlite3.Error, OSError):
+            self._db = self._open(path)
+
+    def _open(self, path: Path | None) -> sqlite3.Connection:
+        db = sqlite3.connect(path or ":memory:", timeout=1.0)
+        try:
+            db.execute("CREATE TABLE IF NOT EXISTS vectors (model TEXT, key TEXT, data BLOB, PRIMARY KEY (model, key))")
+        except sqlite3.DatabaseError as error:
+            db.close()
+            if path is None or isinstance(error, sqlite3.OperationalError):
+                raise
+            path.unlink()
+            return self._open(path)
+        return db
+
+    def get(self, keys: Iterable[str]) -> dict[str, Vector]:
+        found: dict[str, Vector] = {}
+        with contextlib.suppress(sqlite3.Error):
+            for key in keys if self._db is not None else ():
+                row = self._db.execute(  # type: ignore[union-attr]
+                    "SELECT data FROM vectors WHERE model = ? AND key = ?", (self._model, key)
+                ).fetchone()
+                if row:
+                    found[key] = np.frombuffer(row[0], dtype="<f2").astype(np.float32)
+        return found
+
+    def put(self, vectors: Mapping[str, Vector]) -> None:
+        if self._db is None or not vectors:
+            return
+        rows = [(self._model, key, vector.astype("<f2").tobytes()) for key, vector in vectors.items()]
+        with contextlib.suppress(sqlite3.Error), self._db:
+            self._db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
+
+    def forget(self) -> None:
+        """Drop this model's vectors: its dimension changed."""
+        if self._db is not None:
+            with contextlib.suppress(sqlite3.Error), self._db:
+                self._db.execute("DELETE FROM vectors WHERE model = ?", (self._model,))
+
+    def close(self) -> None:
+        if self._db is not None:
+            self._db.close()
+            self._db = None
+
+
+class Semantic:
+    """Cosine of an issue with every chunk that is not a test.
+
+    Args:
+        embedder: the endpoint.
+        store: SQLite file for the vectors; ``None`` keeps them in memory.
+    """
+
+    def __init__(self, embedder: Embedder, store: Path | None = None) -> None:
+        self._embedder = embedder
+        self._vectors = Vectors(store, embedder.model)
+        self.notes: list[str] = []
+        """Inputs that were cut or left out, and why."""
+
+    def scores(self, index: Index, issue: Issue) -> Floats:
+        """Similarity (C, 0 to 1) of each chunk; all 0 where the endpoint fails, which is noted."""
+        out = np.zeros(len(index.corpus.chunk_file), np.float32)
+        try:
+            wanted = self._embed(_pieces(issue.text)[:1])
+            chunks, matrix = self._matrix(index)
+        except GraftsmithError as error:
+            self.notes.append(f"Meaning was left out: {error}")
+            return out
+        if wanted and len(chunks):
+            asked = next(iter(wanted.values()))
+            if matrix.shape[1] != len(asked):  # the model behind the name was exchanged
+                self._vectors.forget()
+                index.forget("vectors")
+                chunks, matrix = self._matrix(index)
+            if matrix.shape[1] == len(asked):
+                out[chunks] = np.maximum(matrix @ asked, 0.0)
+        return out
+
+    def close(self) -> None:
+        self._vectors.close()
+
+    def _matrix(self, index: Index) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        return index.cached("vectors", lambda: self._embed_chunks(index))
+
+    def _embed_chunks(self, index: Index) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        pieces = {chunk: _pieces(text) for chunk, text in _texts(index)}
+        vectors = self._embed([piece for parts in pieces.values() for piece in parts])
+        size = max((len(vector) for vector in vectors.values()), default=0)
+        rows, chunks = [], []
+        for chunk, parts in pieces.items():
+            found = [vectors[key] for key in map(_key, parts) if key in vectors and len(vectors[key]) == size]
+            if found:
+                chunks.append(chunk)
+                rows.append(_unit(np.mean(found, axis=0)))
+        matrix = np.stack(rows) if rows else np.zeros((0, size), np.float32)
+        return np.array(chunks, dtype=np.int64), matrix
+
+    def _embed(self, texts: Sequence[str]) -> dict[str, Vector]:
+        by_key = {_key(text): text for text in texts if text.strip()}
+        known = self._vectors.get(by_key)
+        missing = [(key, text) for key, text in by_key.items() if key not in known]
+        for start in range(0, len(missing), BATCH):
+            fresh = self._batch(missing[start : start + BATCH])
+            self._vectors.put(fresh)
+            known.update(fresh)
+        return known
+
+    def _batch(self, items: Sequence[tuple[str, str]]) -> dict[str, Vector]:
+        """Vectors of a batch. A refused one is halved until the culprit is alone; that is cut once, then left out."""
+        try:
+            found = self._embedder.embed([text for _, text in items])
+        except InputRefused as refusal:
+            if len(items) > 1:
+                half = len(items) // 2
+                return {**self._batch(items[:half]), **self._batch(items[half:])}
+            return self._shortened(items[0], refusal)
+        return {key: _unit(np.asarray(vector, np.float32)) for (key, _), vector in zip(items, found, strict=True)}
+
+    def _shortened(self, item: tuple[str, str], refusal: InputRefused) -> dict[str, Vector]:
+        key, text = item
+        try:
+            vector = self._embedder.embed([text[: len(text) // 4]])[0]
+        except InputRefused:
+            self.notes.append(f"A text of {len(text)} characters has no vector: {refusal.what}")
+            return {}
+        self.notes.append(f"A text of {len(text)} characters was cut to a quarter: {refusal.what}")
+        return {key: _unit(np.asarray(vector, np.float32))}
+
+
+def _texts(index: Index) -> Iterable[tuple[int, str]]:
+    corpus = index.corpus
+    lines: dict[int, list[str]] = {}
+    for chunk in np.flatnonzero(corpus.chunk_file >= 0).tolist():
+        file = int(corpus.chunk_file[chunk])
+        if file in index.graph.tests:
+            continue
+        if file not in lines:
+            lines[file] = index.text(index.paths[file]).split("\n")
+        piece = index.records[file].chunks[int(corpus.chunk_number[chunk])]
+        yield chunk, f"{index.paths[file]}\n" + "\n".join(lines[file][piece.start - 1 : piece.end])
+
+
+def _pieces(text: str) -> list[str]:
+    """Runs of whole lines of at most ``PIECE_TOKENS``; a line that is longer is cut."""
+    pieces: list[str] = []
+    current: list[str] = []
+    size = 0
+    for line in text.split("\n"):
+        line = line[: 4 * PIECE_TOKENS]
+        cost = estimate_tokens(line) + 1
+        if current and size + cost > PIECE_TOKENS:
+            pieces.append("\n".join(current))
+            current, size = [], 0
+        if len(pieces) == MOST_PIECES:
+            return pieces
+        current.append(line)
+        size += cost
+    return [piece for piece in [*pieces, "\n".join(current)] if piece.strip()][:MOST_PIECES]
+
+
+def _key(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _unit(vector: Vector) -> Vector:
+    length = float(np.linalg.norm(vector))
+    return (vector / length if length else vector).astype(np.float32)

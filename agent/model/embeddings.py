@@ -1,0 +1,70 @@
+"""Embeddings from an OpenAI-compatible endpoint: order by index, retries of what may pass, refusals told apart."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import openai
+from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
+
+from agent.context.semantic import InputRefused
+from agent.errors import OperatorError, RetryLater
+from agent.types import ModelEndpoint
+
+_PASSING = (openai.APIConnectionError, openai.RateLimitError, openai.InternalServerError)
+_REFUSED = (400, 413, 422)
+
+
+class OpenAIEmbedder:
+    """``POST /embeddings``.
+
+    Args:
+        endpoint: address, key and model.
+        tries: of one request, while what goes wrong may pass.
+        longest_pause_s: between two of them.
+    """
+
+    def __init__(self, endpoint: ModelEndpoint, *, tries: int = 4, longest_pause_s: float = 20.0) -> None:
+        self.model = endpoint.model
+        self._tries = tries
+        self._longest = longest_pause_s
+        self._openai = openai.OpenAI(
+            api_key=endpoint.api_key or "none",
+            base_url=endpoint.base_url,
+            max_retries=0,
+            timeout=60.0,
+        )
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """See :class:`agent.context.semantic.Embedder`."""
+        retrying = Retrying(
+            retry=retry_if_exception_type(_PASSING),
+            stop=stop_after_attempt(self._tries),
+            wait=wait_random_exponential(multiplier=0.2, max=self._longest),
+            reraise=True,
+        )
+        try:
+            reply = retrying(
+                self._openai.embeddings.create, model=self.model, input=list(texts), encoding_format="float"
+            )
+        except openai.APIStatusError as error:
+            if error.status_code in _REFUSED:
+                raise InputRefused(
+                    "The embedding endpoint refused a request", why=f"HTTP {error.status_code}"
+                ) from None
+            if isinstance(error, _PASSING):
+                raise RetryLater("The embedding endpoint failed", why=f"HTTP {error.status_code}") from None
+            raise OperatorError(
+                "The embedding endpoint can't be used",
+                why=f"HTTP {error.status_code}",
+                todo="Check its address and key",
+            ) from None
+        except openai.OpenAIError as error:
+            raise RetryLater("The embedding endpoint can't be reached", why=type(error).__name__) from None
+        vectors = {item.index: item.embedding for item in reply.data}
+        if sorted(vectors) != list(range(len(texts))):
+            raise OperatorError("The embedding endpoint answered with other vectors than asked for")
+        return [list(vectors[i]) for i in range(len(texts))]
+
+    def close(self) -> None:
+        self._openai.close()

@@ -1,0 +1,226 @@
+"""How well the index finds what an issue's fix touches: files, functions, and what fits into a prompt.
+
+    .venv/bin/python -m bench.localization --cases dev.jsonl --repos repos.json [--history 8000] [--by-repo] [--out FILE]
+
+A case is a JSON line {"instance_id", "repo", "base_commit", "problem_statement", "gold_files", "gold_functions"};
+``repos.json`` maps ``repo`` to a bare git folder. The retriever sees the tree at the base commit and the commits before it,
+nothing later. A case that fails counts as a miss.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import random
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from agent.context.build import build
+from agent.index.history import Commit, log_arguments, parse_log
+from agent.index.index import Indexer
+from agent.index.source import TreeSource
+from agent.types import Task
+
+FILE_KS = (1, 3, 5, 10, 20)
+FUNCTION_KS = (1, 5, 10, 20)
+
+
+class Entry(NamedTuple):
+    mode: str
+    blob: str
+    size: int
+
+
+class Commitish:
+    """The files of one commit of a bare repository, read on demand.
+
+    Args:
+        suffixes: only names ending so; empty for all.
+    """
+
+    def __init__(self, git: str, commit: str, suffixes: tuple[str, ...]) -> None:
+        self._git = git
+        self._reader: subprocess.Popen[bytes] | None = None
+        self.entries: dict[str, Entry] = {}
+        listing = subprocess.run(["git", "-C", git, "ls-tree", "-rlz", commit], capture_output=True, check=True).stdout
+        for line in filter(None, listing.split(b"\0")):
+            facts, name = line.split(b"\t", 1)
+            mode, _, blob, size = facts.decode().split()
+            path = os.fsdecode(name)
+            if not suffixes or path.endswith(suffixes):
+                self.entries[path] = Entry(mode, blob, int(size) if size != "-" else 0)
+
+    def content(self, path: str) -> bytes:
+        if self._reader is None:
+            self._reader = subprocess.Popen(
+                ["git", "-C", self._git, "cat-file", "--batch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+        assert self._reader.stdin is not None and self._reader.stdout is not None
+        self._reader.stdin.write(self.entries[path].blob.encode() + b"\n")
+        self._reader.stdin.flush()
+        head = self._reader.stdout.readline().split()
+        if head[-1] == b"missing":
+            raise FileNotFoundError(path)
+        content = self._reader.stdout.read(int(head[2]))
+        self._reader.stdout.read(1)
+        return content
+
+    def close(self) -> None:
+        if self._reader is not None and self._reader.stdin is not None:
+            self._reader.stdin.close()
+            self._reader.wait()
+
+
+def history(git: str, commit: str, count: int) -> tuple[Commit, ...]:
+    """The last commits before and at ``commit``."""
+    command = ["git", "-C", git, *log_arguments(commit, count)]
+    return parse_log(subprocess.run(command, capture_output=True, check=True).stdout)
+
+
+@dataclass(frozen=True)
+class Options:
+    repos: Mapping[str, str]
+    store: Path
+    history: int
+    suffixes: tuple[str, ...]
+    budget: int
+    k: int = 20
+
+
+def run(cases: Sequence[Mapping[str, Any]], options: Options) -> Iterator[dict[str, Any]]:
+    """One row a case: what was found, and how long it took."""
+    with Indexer(options.store, jobs=2) as indexer:
+        for number, case in enumerate(cases, start=1):
+            row = {key: case[key] for key in ("instance_id", "repo", "gold_files", "gold_functions")}
+            try:
+                row.update(_one(case, indexer, options))
+            except Exception as error:  # a failed case is a miss, never left out
+                row.update(files=[], functions=[], shown=[], seconds=0.0, query_ms=0.0, error=repr(error))
+            yield row
+            if number % 20 == 0:
+                print(f"{number}/{len(cases)}", file=sys.stderr, flush=True)
+
+
+def _one(case: Mapping[str, Any], indexer: Indexer, options: Options) -> dict[str, Any]:
+    git = options.repos[case["repo"]]
+    tree = Commitish(git, case["base_commit"], options.suffixes)
+    try:
+        began = time.perf_counter()
+        index = indexer.index(TreeSource(tree))
+        past = history(git, case["base_commit"], options.history) if options.history else None
+        issue = case["problem_statement"]
+        result = index.search(issue, options.k, past)
+        seconds = time.perf_counter() - began
+        index.search("warm up", options.k)
+        began = time.perf_counter()
+        index.search(issue, options.k)
+        query_ms = 1000 * (time.perf_counter() - began)
+        shown = []
+        if options.budget:
+            title, _, body = issue.partition("\n")
+            text = build(index, Task(title=title, body=body), options.budget, "bench", history=past)
+            shown = shown_functions(text, [f"{hit.path}::{hit.name}" for hit in result.functions])
+        return {
+            "files": [hit.path for hit in result.files],
+            "functions": [f"{hit.path}::{hit.name}" for hit in result.functions],
+            "shown": shown,
+            "seconds": round(seconds, 3),
+            "query_ms": round(query_ms, 1),
+        }
+    finally:
+        tree.close()
+
+
+def shown_functions(text: str, ranked: Sequence[str]) -> list[str]:
+    """Which ranked functions stand whole in a context: under their file's heading, and not marked as cut."""
+    sections: dict[str, str] = {}
+    for section in text.split("\n== ")[1:]:
+        path, _, body = section.partition("\n")
+        sections[path] = body
+    found = []
+    for name in ranked:
+        path, _, qualified = name.partition("::")
+        body = sections.get(path, "")
+        short = qualified.rpartition(".")[2]
+        if f" {short}(" in body and f"of {qualified} left out]" not in body:
+            found.append(name)
+    return found
+
+
+# ── scores ───────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def hits(rows: Sequence[Mapping[str, Any]], kind: str, k: int | None) -> list[bool]:
+    """For each row with gold of this kind: whether all of it is among the first ``k``."""
+    gold, found = ("gold_files", "files") if kind == "file" else ("gold_functions", kind)
+    return [set(row[gold]) <= set(row[found][:k]) for row in rows if row[gold]]
+
+
+def interval(hit: Sequence[bool]) -> tuple[float, float]:
+    """95 % bootstrap interval of a share, in percent."""
+    draw = random.Random(0)  # noqa: S311 - reproducible, not secret
+    shares = sorted(sum(draw.choices(hit, k=len(hit))) / len(hit) for _ in range(1000))
+    return 100 * shares[25], 100 * shares[974]
+
+
+def table(rows: Sequence[Mapping[str, Any]], *, budget: int) -> str:
+    """The metrics as Markdown."""
+    lines = ["| metric | value | 95 % interval |", "| --- | --- | --- |"]
+    wanted: list[tuple[str, str, int | None]] = [(f"file Acc@{k}", "file", k) for k in FILE_KS]
+    wanted += [(f"function Acc@{k}", "functions", k) for k in FUNCTION_KS]
+    if budget:
+        wanted.append((f"all gold functions inside {budget} tokens", "shown", None))
+    for label, kind, k in wanted:
+        hit = hits(rows, kind, k)
+        if hit:
+            low, high = interval(hit)
+            lines.append(f"| {label} | {100 * sum(hit) / len(hit):.1f} | {low:.1f}–{high:.1f} |")
+    times = sorted(row["query_ms"] for row in rows)
+    lines.append(
+        f"| query, warm, median / p95 | {times[len(times) // 2]:.0f} / {times[int(len(times) * 0.95)]:.0f} ms | |"
+    )
+    lines.append(f"| cases (failed) | {len(rows)} ({sum('error' in row for row in rows)}) | |")
+    return "\n".join(lines)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--cases", required=True, nargs="+", type=Path)
+    parser.add_argument("--repos", required=True, type=Path)
+    parser.add_argument("--store", type=Path, default=Path("/tmp/graftsmith-bench.sqlite"))  # noqa: S108
+    parser.add_argument("--history", type=int, default=8000)
+    parser.add_argument("--suffix", nargs="*", default=[".py"])
+    parser.add_argument("--budget", type=int, default=8000, help="tokens of the context; 0 leaves it out")
+    parser.add_argument("--only", default="", help="part of an instance id or repository")
+    parser.add_argument("--every", type=int, default=1, help="take every n-th case")
+    parser.add_argument("--by-repo", action="store_true")
+    parser.add_argument("--out", type=Path)
+    arguments = parser.parse_args()
+    cases = [json.loads(line) for path in arguments.cases for line in path.read_text().splitlines()]
+    cases = [case for case in cases if arguments.only in case["instance_id"] or arguments.only in case["repo"]]
+    options = Options(
+        json.loads(arguments.repos.read_text()),
+        arguments.store,
+        arguments.history,
+        tuple(arguments.suffix),
+        arguments.budget,
+    )
+    rows = list(run(cases[:: arguments.every], options))
+    if arguments.out:
+        arguments.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    print(table(rows, budget=arguments.budget))
+    if arguments.by_repo:
+        for repo in sorted({row["repo"] for row in rows}):
+            own = [row for row in rows if row["repo"] == repo]
+            shares = (f"@{k} {100 * sum(h := hits(own, 'file', k)) / len(h):.0f}" for k in FILE_KS)
+            print(f"{repo:28s} n={len(own):3d}  " + "  ".join(shares))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""An issue read as a person would: what it shows, what it says and where it points."""
+
+# ruff: noqa: E501 - small files and messages, each on a line
+
+from __future__ import annotations
+
+import pytest
+
+from agent.context.issue import Frame, read_issue
+
+TRACES = {
+    "python": ('  File "/home/u/site-packages/pkg/core.py", line 12, in compute\n    x\nValueError: bad value here',
+               Frame("/home/u/site-packages/pkg/core.py", 12, "compute")),
+    "ipython": ("~/lib/pkg/core.py in compute(x)\n     10 x", Frame("~/lib/pkg/core.py", 0, "compute")),
+    "pytest": ("src/pkg/core.py:12: ValueError", Frame("src/pkg/core.py", 12, "")),
+    "node": ("    at compute (/srv/app/src/core.js:12:5)", Frame("/srv/app/src/core.js", 12, "")),
+    "java": ("\tat com.acme.core.Engine.compute(Engine.java:12)", Frame("com/acme/core/Engine.java", 12, "compute")),
+    "go": ("main.compute(0x1)\n\t/srv/app/core/core.go:12 +0x1d", Frame("/srv/app/core/core.go", 12, "")),
+    "rust": ("thread 'main' panicked at src/core.rs:12:5:\nboom", Frame("src/core.rs", 12, "")),
+    "ruby": ("lib/core.rb:12:in `compute': bad (ArgumentError)", Frame("lib/core.rb", 12, "compute")),
+    "php": ("#0 /srv/app/src/Core.php(12): compute()", Frame("/srv/app/src/Core.php", 12, "")),
+    "c#": ("   at Acme.Core.Compute(Int32 x) in /srv/Core.cs:line 12", Frame("/srv/Core.cs", 12, "Compute")),
+    "c": ("core.c:12:3: error: boom", Frame("core.c", 12, "")),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("language", sorted(TRACES))
+def test_frames_of_every_language(language: str) -> None:
+    text, frame = TRACES[language]
+    assert frame in read_issue(f"It breaks\n\nSeen:\n```\n{text}\n```\n").frames
+
+
+def test_the_parts_are_told_apart() -> None:
+    issue = read_issue(
+        "# Parser drops the last line\n\n<!-- please search first: hidden_word -->\n"
+        "When I call `Parser.read_all` the last line is gone.\n\n"
+        "```python\nfrom pkg.parser import Parser\nParser().read_all('x')\n```\n\n"
+        "See https://github.com/acme/pkg/blob/abc123/pkg/parser.py#L10-L20 and pkg/lexer.py.\n"
+        "It says \"unexpected end of input here\".\n\n"
+        "### Versions\npython: 3.9.1\nnumpy: 1.2.3\nsecret_dump_word 5\n"
+    )  # fmt: skip
+    assert issue.title == "Parser drops the last line"
+    assert "last line is gone" in issue.prose
+    assert "read_all('x')" in issue.code
+    assert "read_all('x')" not in issue.prose
+    assert issue.links == (Frame("pkg/parser.py", 10, ""),)
+    assert "pkg/lexer.py" in issue.paths
+    assert {"Parser.read_all", "read_all"} <= set(issue.names)
+    assert "unexpected end of input here" in issue.messages
+    everything = issue.text
+    for hidden in ("hidden_word", "secret_dump_word", "1.2.3", "github.com"):
+        assert hidden not in everything
+
+
+def test_error_messages_are_kept() -> None:
+    issue = read_issue("x\n\nTypeError: cannot add widget to gadget\n")
+    assert "cannot add widget to gadget" in issue.messages
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "\n\n", "<!--", "```", "<" * 50_000, "`" * 50_000, "a." * 50_000, "    at " * 20_000, "/a" * 60_000, "\"" * 50_000,
+     "(" * 50_000, "File \"" * 20_000, "x.py:1:" * 20_000, "<!--" * 20_000, "# " * 50_000, "\n" * 100_000, "#L1-" * 30_000,
+     "https://a/blob/" * 8_000, "1." * 60_000, "A" * 150_000, "aA" * 75_000, "~~~" * 40_000],
+)  # fmt: skip
+def test_hostile_text_ends(text: str) -> None:
+    # A pattern that backtracks would take minutes here; the suite's own time limit ends it.
+    assert read_issue("Title\n" + text).title == "Title"
+    read_issue(text)

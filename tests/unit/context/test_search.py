@@ -1,0 +1,79 @@
+"""Ranking: the right file first on small trees, each result with its reasons."""
+
+# ruff: noqa: E501 - small files and messages, each on a line
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from agent.index.history import Commit, parse_log, read_history
+from tests.unit.index.helpers import index_of
+
+TREE = {
+    "shop/cart.py": "class Cart:\n    def add_item(self, item):\n        self.items.append(item)\n\n    def total_price(self):\n        return sum(i.price for i in self.items)\n",
+    "shop/invoice.py": "from shop.cart import Cart\n\n\ndef render_invoice(cart):\n    return str(cart.total_price())\n",
+    "shop/users.py": "def login(name, password):\n    return check(name, password)\n\n\ndef check(name, password):\n    return True\n",
+    "shop/mail.py": "def send(message):\n    raise OSError('mail server not reachable')\n",
+    "docs/conf.py": "project = 'cart invoice total price'\n",
+    "tests/test_cart.py": "from shop.cart import Cart\n\n\ndef test_total_price():\n    assert Cart().total_price() == 0\n",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("issue", "path", "function"),
+    [
+        ("Total price of an empty cart fails\n\n`Cart.total_price` raises.", "shop/cart.py", "Cart.total_price"),
+        ("Users can log in with a wrong password\n\nThe login check is broken.", "shop/users.py", "login"),
+        ("Crash\n\n```\nFile \"/x/shop/mail.py\", line 2, in send\nOSError: mail server not reachable\n```", "shop/mail.py", "send"),
+        ("See shop/invoice.py\n\nrender_invoice is wrong", "shop/invoice.py", "render_invoice"),
+    ],
+)  # fmt: skip
+def test_the_right_place_is_first(tmp_path: Path, issue: str, path: str, function: str) -> None:
+    result = index_of(tmp_path, TREE).search(issue)
+    assert result.files[0].path == path
+    assert (path, function) in [(hit.path, hit.name) for hit in result.functions[:2]]
+    assert result.files[0].why
+    assert all(hit.path != "tests/test_cart.py" for hit in result.files)
+
+
+def test_reasons_add_up_and_are_named(tmp_path: Path) -> None:
+    result = index_of(tmp_path, TREE).search("Total price of an empty cart fails\n\n`Cart.total_price` raises.")
+    top = result.files[0]
+    assert sum(reason.weight for reason in top.why) == pytest.approx(top.score, abs=1e-3)
+    assert all(reason.signal for reason in top.why)
+
+
+def test_history_speaks_for_what_it_touched(tmp_path: Path) -> None:
+    index = index_of(tmp_path, TREE)
+    issue = "Zebra stripes are missing\n\nzebra"
+    assert not any("history" in reason.signal for hit in index.search(issue).files for reason in hit.why)
+    past = [
+        Commit("a" * 40, 1, "Add zebra stripes", ("shop/mail.py",)),
+        Commit("b" * 40, 0, "Start", ("shop/users.py",)),
+    ]
+    result = index.search(issue, history=past)
+    assert result.files[0].path == "shop/mail.py"
+    assert any("history" in reason.signal for reason in result.files[0].why)
+
+
+def test_same_input_same_result(tmp_path: Path) -> None:
+    index = index_of(tmp_path, TREE)
+    assert index.search("cart price") == index.search("cart price")
+
+
+def test_history_files_with_bad_lines(tmp_path: Path) -> None:
+    path = tmp_path / "h.jsonl"
+    path.write_text('{"sha": "a", "time": 1, "message": "m", "files": ["x"]}\nnot json\n{"sha": 1}\n[]\n')
+    assert read_history(path) == (Commit("a", 1, "m", ("x",)),)
+
+
+def test_log_output_with_odd_names() -> None:
+    sha = "0" * 40
+    output = (
+        f"\0{sha}\x011700000000\x01Fix é\n\nbody\x02\0\nfänny/ü.py\0a b\nc.py\0\0{'1' * 40}\x011\x01second\x02".encode()
+    )
+    first, second = parse_log(output)
+    assert (first.message, first.files) == ("Fix é\n\nbody", ("fänny/ü.py", "a b\nc.py"))
+    assert second.files == ()
