@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 
 import uvicorn
 from starlette.applications import Starlette
+from starlette.middleware import Middleware
 from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -46,7 +47,7 @@ def build(
     routes: Sequence[BaseRoute] = (),
     on_close: Callable[[], Awaitable[None]] | None = None,
     drain_s: float = 10.0,
-) -> ASGIApp:
+) -> Starlette:
     """The whole service as an ASGI application; its lifespan starts and stops the intake and the executor.
 
     Args:
@@ -71,16 +72,17 @@ def build(
                 await on_close()
             store.close()
 
-    application = Starlette(
+    return Starlette(
         routes=[
             Route("/webhooks", webhook, methods=["POST"]),
             Route("/", webhook, methods=["POST"]),
             *health.routes(store.ping, lambda: executor.healthy),
             *routes,
         ],
+        # Inside Starlette's own last resort, which would answer before us and raise all the same.
+        middleware=[Middleware(Front)],
         lifespan=lifespan,
     )
-    return Front(application)
 
 
 class Front:
@@ -90,11 +92,11 @@ class Front:
     """
 
     def __init__(self, app: ASGIApp) -> None:
-        self._app = app
+        self.app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self._app(scope, receive, send)
+            await self.app(scope, receive, send)
             return
         began = time.perf_counter()
         log = scope["log"] = {"method": scope["method"], "path": scope["path"], "status": 0}
@@ -107,7 +109,7 @@ class Front:
             await send(message)
 
         try:
-            await self._app(scope, receive, send_with_headers)
+            await self.app(scope, receive, send_with_headers)
         except Exception:
             log["error"] = uuid.uuid4().hex[:8]
             _log.exception("error %s in %s %s", log["error"], scope["method"], scope["path"])

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import queue
 import threading
+import time
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import NamedTuple
 
 from sqlalchemy.exc import DBAPIError
@@ -18,6 +21,7 @@ from app.jobs.types import Command, Delivery
 
 _log = logging.getLogger(__name__)
 _BATCH = 64
+_GATHER_S = 0.001  # waited for others after the first: a transaction costs as much as answering ten deliveries
 
 
 class _Waiting(NamedTuple):
@@ -37,6 +41,7 @@ class Intake:
     def __init__(self, store: JobStore, on_stored: Callable[[], None] = lambda: None) -> None:
         self._store = store
         self._on_stored = on_stored
+        self._prefix, self._numbers = uuid.uuid4().hex[:20], itertools.count()
         self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="intake", daemon=True)
 
@@ -59,13 +64,15 @@ class Intake:
         """
         loop = asyncio.get_running_loop()
         future: asyncio.Future[str] = loop.create_future()
-        self._waiting.put(_Waiting(Arrival(uuid.uuid4().hex, delivery, command), loop, future))
+        job_id = f"{self._prefix}-{next(self._numbers):06x}"
+        self._waiting.put(_Waiting(Arrival(job_id, delivery, command), loop, future))
         return await future
 
     def _work(self) -> None:
         ending = False
         while not ending:
             batch = [self._waiting.get()]
+            time.sleep(_GATHER_S)
             while len(batch) < _BATCH and not self._waiting.empty():
                 batch.append(self._waiting.get())
             ending = None in batch
@@ -81,16 +88,25 @@ class Intake:
                     self._store_batch([item])
                 return
             _log.error("a delivery could not be stored: %s", error)
-            _answer(batch[0], RetryLater("The job database can't take the delivery", why=str(error.orig)))
+            _answer(batch, [RetryLater("The job database can't take the delivery", why=str(error.orig))])
             return
         self._on_stored()
-        for item, result in zip(batch, results, strict=True):
-            _answer(item, result)
+        _answer(batch, results)
 
 
-def _answer(item: _Waiting, result: str | RetryLater) -> None:
-    def settle() -> None:
-        if not item.future.cancelled():
-            item.future.set_exception(result) if isinstance(result, RetryLater) else item.future.set_result(result)
+def _answer(batch: Sequence[_Waiting], results: Sequence[str | RetryLater]) -> None:
+    """Settle the futures, with one wake-up of each loop for the whole batch."""
 
-    item.loop.call_soon_threadsafe(settle)
+    def settle(mine: list[tuple[_Waiting, str | RetryLater]]) -> None:
+        for item, result in mine:
+            if item.future.cancelled():
+                continue
+            if isinstance(result, RetryLater):
+                item.future.set_exception(result)
+            else:
+                item.future.set_result(result)
+
+    for loop in {item.loop for item in batch}:
+        mine = [pair for pair in zip(batch, results, strict=True) if pair[0].loop is loop]
+        with suppress(RuntimeError):  # that loop is closed: nobody waits there any more
+            loop.call_soon_threadsafe(settle, mine)

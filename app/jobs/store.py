@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import time
+import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,7 +31,8 @@ _deliveries = sa.Table(
     _metadata,
     sa.Column("id", sa.String(100), primary_key=True),  # the guard against running a redelivery again
     sa.Column("event", sa.String(100), nullable=False),
-    sa.Column("body", sa.LargeBinary, nullable=False),
+    sa.Column("job_id", sa.String(40), nullable=False),
+    sa.Column("body", sa.LargeBinary, nullable=False),  # compressed: it is most of what is written
     sa.Column("received_at", sa.Float, nullable=False),
 )
 _jobs = sa.Table(
@@ -39,21 +41,21 @@ _jobs = sa.Table(
     sa.Column("sequence", sa.Integer, primary_key=True, autoincrement=True),
     # Random apart from the sequence: a new database must never meet an old executor's memory of job 1.
     sa.Column("id", sa.String(40), nullable=False, unique=True),
-    sa.Column("delivery_id", sa.String(100), sa.ForeignKey("deliveries.id"), nullable=False, unique=True),
+    sa.Column("delivery_id", sa.String(100), nullable=False),
     sa.Column("lane", sa.String(100), nullable=False),
     sa.Column("queue", sa.String(10), nullable=False),
     sa.Column("repository_id", sa.BigInteger, nullable=False),
     sa.Column("command", sa.Text, nullable=False),
     sa.Column("state", sa.String(10), nullable=False),
-    sa.Column("stage", sa.String(40), nullable=False, default=""),
+    sa.Column("stage", sa.String(40), nullable=False, server_default=""),
     sa.Column("ending", sa.Text),
-    sa.Column("artefacts", sa.Text, nullable=False, default="{}"),
-    sa.Column("usage", sa.Text, nullable=False, default="{}"),
-    sa.Column("attempts", sa.Integer, nullable=False, default=0),
-    sa.Column("fence", sa.Integer, nullable=False, default=0),
+    sa.Column("artefacts", sa.Text, nullable=False, server_default="{}"),
+    sa.Column("usage", sa.Text, nullable=False, server_default="{}"),
+    sa.Column("attempts", sa.Integer, nullable=False, server_default="0"),
+    sa.Column("fence", sa.Integer, nullable=False, server_default="0"),
     sa.Column("owner", sa.String(100)),
     sa.Column("lease_until", sa.Float),
-    sa.Column("handed_over", sa.Boolean, nullable=False, default=False),
+    sa.Column("handed_over", sa.Boolean, nullable=False, server_default=sa.false()),
     sa.Column("cancelled_by", sa.String(300)),
     sa.Column("created_at", sa.Float, nullable=False),
     sa.Column("started_at", sa.Float),
@@ -103,8 +105,7 @@ class JobStore:
 
     def __init__(self, url: str, *, max_waiting: int = 500) -> None:
         self._engine = open_engine(url)
-        self._insert = sqlite.insert if self._engine.dialect.name == "sqlite" else postgresql.insert
-        self._max_waiting = max_waiting
+        self._prepare_arrival(max_waiting)
         try:
             with self._write() as db:
                 _metadata.create_all(db)
@@ -122,6 +123,21 @@ class JobStore:
                 f"The job database has layout {version}, this version of Graftsmith knows {_SCHEMA_VERSION}",
                 todo="Start the version that wrote it, or point GRAFTSMITH_STATE_DIR at another folder",
             )
+
+    def _prepare_arrival(self, max_waiting: int) -> None:
+        """Statements of the one hot path, made once."""
+        insert = sqlite.insert if self._engine.dialect.name == "sqlite" else postgresql.insert
+        self._take = insert(_deliveries).on_conflict_do_nothing().returning(_deliveries.c.id)
+        self._add = sa.insert(_jobs)
+        self._full = (
+            sa.select(_jobs.c.repository_id)
+            .where(_unfinished, _jobs.c.repository_id.in_(sa.bindparam("repositories", expanding=True)))
+            .group_by(_jobs.c.repository_id)
+            .having(sa.func.count() >= max_waiting)
+        )
+        self._known = sa.select(_deliveries.c.id, _deliveries.c.job_id).where(
+            _deliveries.c.id.in_(sa.bindparam("deliveries", expanding=True))
+        )
 
     def close(self) -> None:
         self._engine.dispose()
@@ -142,29 +158,19 @@ class JobStore:
         """
         now = time.time()
         with self._write() as db:
-            full = self._full_repositories(db, arrivals)
-            admitted = [a for a in arrivals if a.command.repository_id not in full]
-            if admitted:
-                # Sorted, so that two processes can't wait for each other's rows in opposite order.
-                rows = [_delivery_row(a.delivery, now) for a in sorted(admitted, key=lambda a: a.delivery.id)]
-                statement = self._insert(_deliveries).on_conflict_do_nothing().returning(_deliveries.c.id)
-                new = set(db.execute(statement, rows).scalars())
-                first = {a.delivery.id: a for a in reversed(admitted) if a.delivery.id in new}
-                if first:
-                    db.execute(sa.insert(_jobs), [_job_row(a, now) for a in reversed(first.values())])
-            ids = {a.delivery.id for a in arrivals}
-            stored = sa.select(_jobs.c.delivery_id, _jobs.c.id).where(_jobs.c.delivery_id.in_(ids))
-            known = {row.delivery_id: row.id for row in db.execute(stored)}
+            repositories = list({a.command.repository_id for a in arrivals})
+            full = set(db.execute(self._full, {"repositories": repositories}).scalars())
+            # Sorted, so that two processes can't wait for each other's rows in opposite order.
+            admitted = sorted((a for a in arrivals if a.command.repository_id not in full), key=lambda a: a.delivery.id)
+            rows = [_delivery_row(a, now) for a in admitted]
+            new = set(db.execute(self._take, rows).scalars()) if rows else set()
+            jobs = {a.delivery.id: a for a in reversed(arrivals) if a.delivery.id in new}
+            if jobs:
+                db.execute(self._add, [_job_row(a, now) for a in reversed(jobs.values())])
+            known = {delivery_id: a.job_id for delivery_id, a in jobs.items()}
+            if copies := [a.delivery.id for a in arrivals if a.delivery.id not in known]:
+                known.update(tuple(row) for row in db.execute(self._known, {"deliveries": copies}))
         return [known.get(a.delivery.id) or _too_many(a.command.repository) for a in arrivals]
-
-    def _full_repositories(self, db: sa.Connection, arrivals: Sequence[Arrival]) -> set[int]:
-        waiting = (
-            sa.select(_jobs.c.repository_id)
-            .where(_unfinished, _jobs.c.repository_id.in_({a.command.repository_id for a in arrivals}))
-            .group_by(_jobs.c.repository_id)
-            .having(sa.func.count() >= self._max_waiting)
-        )
-        return set(db.execute(waiting).scalars())
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -195,7 +201,7 @@ class JobStore:
     def delivery(self, delivery_id: str) -> Delivery | None:
         with self._read() as db:
             row = db.execute(sa.select(_deliveries).where(_deliveries.c.id == delivery_id)).one_or_none()
-        return None if row is None else Delivery(id=row.id, event=row.event, body=row.body)
+        return None if row is None else Delivery(id=row.id, event=row.event, body=zlib.decompress(row.body))
 
     # ── handing over to the executor ─────────────────────────────────────────────────────────────────────────────
 
@@ -382,7 +388,7 @@ def open_engine(url: str) -> sa.Engine:
     @sa.event.listens_for(engine, "connect")
     def set_up(connection: Any, _record: Any) -> None:
         connection.isolation_level = None  # transactions begin where we say, below
-        for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=FULL", "foreign_keys=ON"):
+        for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=FULL"):
             connection.execute(f"PRAGMA {pragma}")
 
     @sa.event.listens_for(engine, "begin")
@@ -414,8 +420,15 @@ def _too_many(repository: str) -> TooManyWaiting:
     )
 
 
-def _delivery_row(delivery: Delivery, now: float) -> dict[str, Any]:
-    return {"id": delivery.id, "event": delivery.event, "body": delivery.body, "received_at": now}
+def _delivery_row(arrival: Arrival, now: float) -> dict[str, Any]:
+    delivery = arrival.delivery
+    return {
+        "id": delivery.id,
+        "event": delivery.event,
+        "job_id": arrival.job_id,
+        "body": zlib.compress(delivery.body, 1),
+        "received_at": now,
+    }
 
 
 def _job_row(arrival: Arrival, now: float) -> dict[str, Any]:

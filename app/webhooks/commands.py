@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import cache
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -35,9 +36,10 @@ def find(body: str) -> Found | None:
     body = body.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
     if not _TRIGGER.search(body) or _MARK in body:
         return None
-    lines = body.split("\n")
-    blocks = _blocks(body)
-    for number in _paragraph_lines(blocks):
+    lines = body.strip("\n").split("\n")
+    # A single line that begins with a command is one, whatever Markdown follows in it.
+    blocks = [] if len(lines) == 1 else _blocks("\n".join(lines))
+    for number in _paragraph_lines(blocks) if blocks else (0,):
         if match := _TRIGGER.match(lines[number]):
             text = lines[number][match.end() :].strip()
             first = text.split(maxsplit=1)[0].lower() if text else ""
@@ -47,7 +49,13 @@ def find(body: str) -> Found | None:
 
 def _blocks(body: str) -> list[Token]:
     # Inline parsing is left to the paragraphs that hold a candidate: it is the expensive part of hostile Markdown.
-    return MarkdownIt("commonmark").disable("inline").parse(body)
+    return _parser(inline=False).parse(body)
+
+
+@cache
+def _parser(*, inline: bool) -> MarkdownIt:
+    parser = MarkdownIt("commonmark")
+    return parser if inline else parser.disable("inline")
 
 
 def _paragraph_lines(blocks: list[Token]) -> Iterator[int]:
@@ -62,7 +70,7 @@ def _live_lines(paragraph: str) -> Iterator[int]:
     """Numbers of the lines whose trigger Markdown shows as plain text, not inside code, HTML or a link."""
     lines = paragraph[:_PARAGRAPH_LIMIT].split("\n")
     marked = "\n".join(_TRIGGER.sub(f"{_MARK}{number}{_MARK}", line) for number, line in enumerate(lines))
-    for token in MarkdownIt("commonmark").parseInline(marked)[0].children or []:
+    for token in _parser(inline=True).parseInline(marked)[0].children or []:
         if token.type == "text" and token.level == 0 and (match := re.match(f"{_MARK}(\\d+){_MARK}", token.content)):
             yield int(match[1])
 

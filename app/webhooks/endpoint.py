@@ -7,12 +7,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import re
 from collections.abc import Mapping
 from typing import Any, NoReturn, Protocol
 
-from starlette.datastructures import Headers
 from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
@@ -20,8 +18,6 @@ from agent.errors import RetryLater
 from app.jobs.types import Command, Delivery
 from app.webhooks import signature
 from app.webhooks.policy import Ignored, Rules, decide
-
-_log = logging.getLogger(__name__)
 
 MAX_BODY = 25 * 1024 * 1024  # GitHub sends no larger delivery
 _MAX_BUFFERED = 4 * MAX_BODY  # of all unchecked bodies together: anybody can open connections
@@ -46,7 +42,7 @@ class Refused(Exception):
 
 
 class WebhookEndpoint:
-    """ASGI application for ``POST`` of deliveries.
+    """ASGI application for ``POST`` of deliveries. What it did goes into ``scope["log"]``, where there is one.
 
     Args:
         secret: the webhook secret.
@@ -62,19 +58,19 @@ class WebhookEndpoint:
         self._buffered = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        headers = Headers(scope=scope)
+        headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
         try:
             status, answer = 202, await self._take(headers, receive)
         except Refused as refusal:
             status, answer = refusal.status, {"status": "refused", "reason": refusal.reason}
         except RetryLater as error:
             status, answer = 503, {"status": "retry", "reason": str(error)}
-        _log.info("delivery %s: %d %s", _printable(headers.get("x-github-delivery")), status, answer)
+        scope.get("log", {}).update(delivery=headers.get("x-github-delivery", "")[:64], **answer)
         # What is left of a refused body is not read: the connection has to end.
         closing = {"connection": "close"} if status in (401, 408, 413, 415) else None
         await JSONResponse(answer, status, headers=closing)(scope, receive, send)
 
-    async def _take(self, headers: Headers, receive: Receive) -> Mapping[str, str]:
+    async def _take(self, headers: Mapping[str, str], receive: Receive) -> Mapping[str, str]:
         given = _check_headers(headers)
         body = await self._read(receive)
         if not signature.matches(self._secret, body, given):
@@ -111,7 +107,7 @@ class WebhookEndpoint:
         return bytes(body)
 
 
-def _check_headers(headers: Headers) -> str:
+def _check_headers(headers: Mapping[str, str]) -> str:
     """The signature's digest; refuses what can be refused before a byte of the body is read."""
     given = signature.parse_header(headers.get("x-hub-signature-256"))
     if given is None:
@@ -159,7 +155,3 @@ def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _no_constant(name: str) -> NoReturn:
     raise json.JSONDecodeError(f"{name} is not JSON", name, 0)
-
-
-def _printable(text: str | None) -> str:
-    return "".join(c for c in (text or "-")[:64] if c.isascii() and c.isprintable())

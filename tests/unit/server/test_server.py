@@ -1,0 +1,98 @@
+"""The assembled service: routes, health, security headers, the access line, and the catch-all."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import httpx
+import pytest
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response
+from starlette.routing import Route
+
+from app.jobs.executor import Executor, claim_identity
+from app.jobs.store import JobStore, sqlite_url
+from app.server import JsonLines, build
+from app.webhooks.policy import Rules
+from tests.unit.jobs.serving import FolderSteps
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+async def page(_request: Request) -> Response:
+    return PlainTextResponse("page", headers={"Cache-Control": "max-age=60"})
+
+
+async def broken(_request: Request) -> Response:
+    raise RuntimeError("the token is ghs_secret")
+
+
+@pytest.fixture
+async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    store = JobStore(sqlite_url(tmp_path / "jobs.sqlite"))
+    identity, lock = claim_identity(tmp_path / "workers")
+    steps = FolderSteps(tmp_path, 0.0)
+    executor = Executor(store, steps, database_url=sqlite_url(tmp_path / "dbos.sqlite"), identity=identity)
+    app = build(
+        webhook_secret=b"a-webhook-secret",
+        rules=Rules(),
+        store=store,
+        executor=executor,
+        routes=[Route("/page", page), Route("/broken", broken)],
+    )
+    async with (
+        app.router.lifespan_context(app),
+        httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://server") as client,
+    ):
+        yield client
+    lock.close()
+
+
+async def test_the_service(client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    assert (await client.get("/healthz")).text == "ok"
+    assert (await client.get("/readyz")).text == "ok"
+    assert (await client.get("/")).status_code == 405
+    assert (await client.get("/nowhere")).status_code == 404
+    for path in ("/webhooks", "/"):
+        response = await client.post(path, content=b"{}")
+        assert (response.status_code, response.json()["status"]) == (401, "refused")
+
+    shown = await client.get("/page?token=in-the-query")
+    assert shown.headers["x-content-type-options"] == "nosniff"
+    assert "frame-ancestors 'none'" in shown.headers["content-security-policy"]
+    assert shown.headers["cache-control"] == "max-age=60", "what a page says itself stays"
+
+    failed = await client.get("/broken")
+    assert failed.status_code == 500
+    assert failed.headers["x-frame-options"] == "DENY"
+    assert "ghs_secret" not in failed.text
+
+    formatter = JsonLines()
+    access = [json.loads(formatter.format(r)) for r in caplog.records if r.name == "app.access"]
+    assert [line["status"] for line in access] == [200, 200, 405, 404, 401, 401, 200, 500]
+    assert access[6]["path"] == "/page"
+    assert access[4]["reason"].startswith("X-Hub-Signature-256 is missing")
+    assert access[7]["error"] == failed.json()["reference"]
+    assert all("in-the-query" not in json.dumps(line) for line in access)
+
+
+def test_live_processes_have_different_names_and_keep_them_over_restarts(tmp_path: Path) -> None:
+    first, first_lock = claim_identity(tmp_path)
+    second, second_lock = claim_identity(tmp_path)
+    assert first != second
+    first_lock.close()  # as the system does when the process dies
+    again, again_lock = claim_identity(tmp_path)
+    assert again == first
+    other, other_lock = claim_identity(tmp_path / "of-another-machine")
+    assert other not in (first, second)
+    for lock in (second_lock, again_lock, other_lock):
+        lock.close()
