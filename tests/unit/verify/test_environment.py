@@ -78,7 +78,8 @@ def test_a_local_run_installs_what_is_missing_and_leaves_the_users_files_alone(b
 
 
 def test_a_set_up_that_fails_leaves_nothing_and_says_why(bench: MakeBench, tmp_path: Path) -> None:
-    made = bench(FILES, setup=("echo no such thing >&2; exit 3",), local=False, cache=tmp_path / "cache")
+    setup = ("echo no such thing >&2; exit 3",)
+    made = bench({"a": ""}, "./run", setup=setup, local=False, cache=tmp_path / "cache")
     with pytest.raises(SetupFailed, match=r"exit code 3.*no such thing"):
         made.harness.setup()
     assert list((tmp_path / "cache" / "environments").iterdir()) == []
