@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 from agent.verify.files import Files, text
 from agent.verify.toolchains import poetry
-from agent.verify.toolchains.base import ENVIRONMENT, Step
+from agent.verify.toolchains.base import ENVIRONMENT, Step, shell
 
 PYTHON: Final = f"{ENVIRONMENT}/bin/python"
+_PIP: Final = (PYTHON, "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--quiet")
 _TESTS: Final = ("test", "tests", "testing")
 _DEVELOPMENT: Final = ("dev", "develop", "development")
 """Names of what tests need, and of what a developer needs: that holds much more, so it is the second choice."""
@@ -47,13 +49,19 @@ def steps(files: Files, runner: str) -> tuple[Step, ...]:
         made.append(_pip("--", runner, required=True))
     if _is_package(files):
         found = extras(files)
-        made.append(_pip("-e", f".[{','.join(found)}]" if found else ".", env=env))
+        made.append(_project(f".[{','.join(found)}]" if found else ".", env))
     return tuple(made)
 
 
 def _pip(*arguments: str, env: Mapping[str, str] | None = None, required: bool = False) -> Step:
-    command = (PYTHON, "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--quiet")
-    return Step((*command, *arguments), env or {}, required)
+    return Step((*_PIP, *arguments), env or {}, required)
+
+
+def _project(wanted: str, env: Mapping[str, str]) -> Step:
+    """The project with what it needs. Where that can't be had, it still takes the place of a release of its own: tests
+    of some other version would say nothing. The failure is told all the same."""
+    whole, alone = shlex.join((*_PIP, "-e", wanted)), shlex.join((*_PIP, "--no-deps", "-e", "."))
+    return Step(shell(f"{whole} || {{ {alone}; exit 1; }}"), env, required=False)
 
 
 def _sendable(requirement: str) -> bool:
@@ -136,16 +144,26 @@ def tox_deps(config: str) -> tuple[str, ...]:
 
 def _setup_py_extras(source: str) -> Sequence[str]:
     """Keys of a literal ``extras_require={...}``; what is computed is not guessed."""
+    dicts = [value for value in _keywords(source, "extras_require") if isinstance(value, ast.Dict)]
+    return [k.value for d in dicts for k in d.keys if isinstance(k, ast.Constant) and isinstance(k.value, str)]
+
+
+def _keywords(source: str, name: str) -> Iterator[ast.expr]:
+    """What calls in ``source`` pass as the argument ``name``."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
-    found: list[str] = []
-    for node in ast.walk(tree):
-        value = node.value if isinstance(node, ast.keyword) and node.arg == "extras_require" else None
-        if isinstance(value, ast.Dict):
-            found += [k.value for k in value.keys if isinstance(k, ast.Constant) and isinstance(k.value, str)]
-    return found
+        return iter(())
+    return (node.value for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == name)
+
+
+def project_name(files: Files) -> str:
+    """The name of the distribution, as the project declares it; empty where it is computed."""
+    project = _pyproject(files)
+    declared = [_table(project, "project").get("name"), _table(_table(project, "tool"), "poetry").get("name")]
+    declared += re.findall(r"(?ms)^\[metadata\][ \t]*$(?:(?!^\[).)*?^name[ \t]*=[ \t]*(\S+)", text(files, "setup.cfg"))
+    declared += [v.value for v in _keywords(text(files, "setup.py"), "name") if isinstance(v, ast.Constant)]
+    return next((n for n in declared if isinstance(n, str) and re.fullmatch(r"[A-Za-z0-9._-]{1,200}", n)), "")
 
 
 def _version_env(files: Files) -> Mapping[str, str]:
@@ -154,10 +172,10 @@ def _version_env(files: Files) -> Mapping[str, str]:
         return {}
     recorded = re.search(r"(?m)^Version: (\S+)", text(files, "PKG-INFO"))
     version = recorded.group(1) if recorded else _VERSION
-    name = re.search(r"(?m)^\s*name\s*=\s*[\"']?([A-Za-z0-9._-]+)", build)
+    name = project_name(files)
     env = {"PBR_VERSION": version, "PDM_BUILD_SCM_VERSION": version, "POETRY_DYNAMIC_VERSIONING_BYPASS": version}
     if name:
-        key = re.sub(r"[-_.]+", "_", name.group(1)).upper()
+        key = re.sub(r"[-_.]+", "_", name).upper()
         env[f"SETUPTOOLS_SCM_PRETEND_VERSION_FOR_{key}"] = version
     # hatch-vcs gives setuptools-scm no name; without one the variable would rename every dependency built from source.
     return {**env, "SETUPTOOLS_SCM_PRETEND_VERSION": version} if "hatch-vcs" in build else env

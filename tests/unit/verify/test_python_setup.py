@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 import pytest
 
 from agent.verify.files import Snapshot
@@ -10,15 +12,45 @@ from agent.verify.toolchains.python_setup import extras, groups, poetry_groups, 
 
 
 def installed(files: dict[str, bytes]) -> list[tuple[str, ...]]:
-    """The arguments of each ``pip install``."""
+    """The arguments of each ``pip install``; those of the project are on one shell line."""
     made = steps(Snapshot(files), "pytest")
-    return [step.argv[step.argv.index("--quiet") + 1 :] for step in made if "--quiet" in step.argv]
+    calls = [shlex.split(step.argv[2]) if step.argv[0] == "/bin/sh" else list(step.argv) for step in made]
+    return [tuple(argv[argv.index("--quiet") + 1 :]) for argv in calls if "--quiet" in argv]
 
 
 def test_the_project_takes_the_place_of_its_own_release_that_a_requirement_brought() -> None:
     made = installed({"pyproject.toml": b"[project]\nname = 'x'\n", "requirements/tests.txt": b"sphinx\n"})
-    assert made[-1] == ("-e", ".")
-    assert made.index(("-r", "requirements/tests.txt")) < made.index(("-e", "."))
+    assert made[0] == ("-r", "requirements/tests.txt")
+    assert made[-1][:3] == ("-e", ".", "||")
+
+
+def test_a_project_whose_needs_can_not_be_had_is_installed_alone_and_the_failure_is_told() -> None:
+    made = installed({"pyproject.toml": b"[project]\nname = 'x'\noptional-dependencies = {test = ['absent']}\n"})
+    assert made[-1][:3] == ("-e", ".[test]", "||")
+    assert made[-1][-7:] == ("--quiet", "--no-deps", "-e", ".;", "exit", "1;", "}")
+
+
+@pytest.mark.parametrize(
+    "declared",
+    [
+        {"setup.cfg": b"[metadata]\ndescription = y\nname = my.pkg\n"},
+        {"pyproject.toml": b"[project]\nname = 'my.pkg'\n"},
+        {"pyproject.toml": b"[tool.poetry]\nname = 'my.pkg'\n"},
+        {"setup.py": b"Extension(NAME)\nsetup(name='my.pkg')\n"},
+    ],
+)
+def test_the_version_is_given_under_the_projects_own_name(declared: dict[str, bytes]) -> None:
+    """Other tables have names too: sections of a changelog, entry points, other files' sections."""
+    others = {
+        "pyproject.toml": b"[[tool.towncrier.type]]\n  name = 'Deprecations and Removals'\n",
+        "setup.cfg": b"[metadata]\ndescription = z\n[options.entry_points]\nname = other\n",
+        "setup.py": b"import setuptools_scm\n",
+    }
+    files = {name: content + declared.get(name, b"") for name, content in others.items()}
+    if "setup.cfg" in declared:
+        files["setup.cfg"] = declared["setup.cfg"] + others["setup.cfg"].replace(b"[metadata]\n", b"[options]\n")
+    made = steps(Snapshot(files), "pytest")
+    assert made[-1].env["SETUPTOOLS_SCM_PRETEND_VERSION_FOR_MY_PKG"] == "999.0"
 
 
 def test_what_developers_need_is_left_out_where_the_needs_of_tests_are_named() -> None:
