@@ -1,0 +1,70 @@
+"""The command line as a person and a machine meet it."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from app.cli import SECTIONS
+
+GRAFTSMITH = str(Path(sys.executable).parent / "graftsmith")
+
+
+def run(*arguments: str, cwd: Path, **env: str) -> subprocess.CompletedProcess[str]:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("OPENAI_", "GRAFTSMITH_", "APP_", "PRIVATE_"))}
+    return subprocess.run([GRAFTSMITH, *arguments], cwd=cwd, env={**clean, **env}, capture_output=True, text=True)
+
+
+def test_help_names_every_command_and_imports_none(tmp_path: Path) -> None:
+    code = (
+        "import sys; from app.cli import cli\n"
+        "try: cli.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print([m for m in ('rich', 'dbos', 'openai', 'githubkit', 'starlette', 'numpy') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout.strip().endswith("[]")
+    for section in SECTIONS.values():
+        for name in section:
+            assert f"  {name} " in done.stdout
+
+
+@pytest.mark.parametrize("name", [name for section in SECTIONS.values() for name in section])
+def test_every_command_explains_itself(name: str, tmp_path: Path) -> None:
+    done = run(name, "--help", cwd=tmp_path)
+    assert done.returncode == 0
+    assert len(done.stdout) > 100
+
+
+def test_missing_settings_are_all_named_at_once(tmp_path: Path) -> None:
+    done = run("serve", cwd=tmp_path, HOME=str(tmp_path))
+    assert done.returncode == 2
+    for name in ("APP_ID", "PRIVATE_KEY", "WEBHOOK_SECRET", "OPENAI_MODEL"):
+        assert name in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_folder_that_is_no_repository_is_a_usage_error(tmp_path: Path) -> None:
+    done = run("run", "--repo", ".", "--task", "x", cwd=tmp_path, OPENAI_MODEL="m", OPENAI_API_KEY="key-12345678")
+    assert done.returncode == 2
+    assert "not a git repository" in done.stderr.lower() or "no git repository" in done.stderr.lower()
+    assert "Traceback" not in done.stderr
+
+
+def test_a_wrong_option_is_a_usage_error(tmp_path: Path) -> None:
+    assert run("run", "--nonsense", cwd=tmp_path).returncode == 2
+    assert run("nonsense", cwd=tmp_path).returncode == 2
+
+
+def test_a_checkout_with_a_package_of_our_name_does_not_shadow_us(tmp_path: Path) -> None:
+    for name in ("app", "agent", "sandbox"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text("raise SystemExit('the checkout was imported')\n")
+    done = run("doctor", "--json", cwd=tmp_path)
+    assert "the checkout was imported" not in done.stdout + done.stderr
+    assert "checks" in json.loads(done.stdout.strip().splitlines()[-1])
