@@ -15,10 +15,9 @@ from pathlib import Path
 from agent import pipeline
 from agent.files import replace_file
 from agent.model.client import ModelClient
+from agent.record import EVENTS, RESULT, keep_spec
 from agent.types import RunSpec
 
-EVENTS = "events.jsonl"
-RESULT = "result.json"
 CANCEL = "cancel"
 """A file of this name in the run's folder asks the run to stop."""
 
@@ -40,6 +39,7 @@ def main() -> None:
     die_with(int(sys.argv[1]))
     spec = RunSpec.model_validate_json(sys.stdin.buffer.read())
     work_dir = Path(spec.work_dir)
+    keep_spec(work_dir, spec)
     result = pipeline.run(
         spec,
         make_model=lambda meter, events, stop: ModelClient(spec.model, meter=meter, events=events, cancelled=stop),

@@ -9,6 +9,7 @@ from agent.context.build import build
 from agent.context.fence import fence
 from agent.index.index import Index
 from agent.loop import Conversation
+from agent.model.types import Message
 from agent.types import RunSpec, SuiteStatus, Task, TestRun
 from sandbox.text import clean
 
@@ -20,8 +21,6 @@ _FAILING_SHOWN = 20
 
 def open_task(conversation: Conversation, spec: RunSpec, index: Index, baseline: TestRun) -> None:
     """Begin the conversation: the rules, then the task with everything that is known about it."""
-    from agent.model.types import Message
-
     conversation.messages.append(Message.system(prompts.render("system")))
     conversation.say(
         prompts.render(
@@ -33,6 +32,25 @@ def open_task(conversation: Conversation, spec: RunSpec, index: Index, baseline:
             baseline=test_report(baseline, spec.seed, baseline=True),
         )
     )
+
+
+def open_question(conversation: Conversation, spec: RunSpec, index: Index) -> None:
+    """Begin the conversation about a question: the rules, then the question and the code that it likely is about."""
+    conversation.messages.append(Message.system(prompts.render("ask")))
+    conversation.say(
+        prompts.render(
+            "question",
+            task=fence("question", "", _task_text(spec.task), spec.seed),
+            request=_fenced("request", spec.task.request, spec.seed),
+            discussion="\n".join(_fenced("comment", text, spec.seed) for text in spec.task.comments),
+            context=build(index, spec.task, CONTEXT_TOKENS, spec.seed),
+        )
+    )
+
+
+def remark(spec: RunSpec) -> str:
+    """What a person wants different about a plan."""
+    return _fenced("remark", spec.task.request, spec.seed) or "Another way to do it."
 
 
 def test_report(run: TestRun, seed: str, *, baseline: bool = False) -> str:

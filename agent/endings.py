@@ -47,6 +47,16 @@ def our_bug(error: Exception) -> Ending:
     return Ending(Outcome.FAILED, f"Graftsmith itself failed ({type(error).__name__}).", _REPORT, our_fault=True)
 
 
+def planned() -> Ending:
+    """The plan stands; nothing was changed."""
+    return Ending(Outcome.PLANNED, "The plan is ready. Nothing was changed.")
+
+
+def answered() -> Ending:
+    """The question is answered; nothing was changed."""
+    return Ending(Outcome.ANSWERED, "Answered from the code. Nothing was changed, and nothing was run.")
+
+
 def blocked(why: str) -> Ending:
     """The tests of the base can't be judged, so nothing could be proven."""
     return Ending(

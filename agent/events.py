@@ -2,7 +2,7 @@
 
 Shape of a line: ``{"at": seconds since the epoch, "kind": str, "stage": str | None, ...}``; the other keys depend on
 the kind. Kinds: ``stage``, ``model_call``, ``tool_call``, ``tool_result``, ``test_run``, ``edit``, ``decision``,
-``note``.
+``question``, ``note``.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ class EventLog:
     def __init__(self, path: Path, *, secrets: Iterable[str] = (), listeners: Iterable[Listener] = ()) -> None:
         self._file = path.open("a", encoding="utf-8")
         # The JSON spelling is what stands in the line; longest first, so that no secret hides another's tail.
-        self._secrets = sorted({json.dumps(s)[1:-1] for s in secrets if len(s) >= _SHORTEST_SECRET}, key=len, reverse=True)
+        self._secrets = sorted(
+            {json.dumps(s)[1:-1] for s in secrets if len(s) >= _SHORTEST_SECRET}, key=len, reverse=True
+        )
         self._listeners = tuple(listeners)
         self._lock = threading.Lock()
         self.stage: Stage | None = None

@@ -15,7 +15,7 @@ from agent.budget import Meter
 from agent.errors import GraftsmithError
 from agent.events import Events
 from agent.model.errors import ContextTooLong
-from agent.model.types import Finish, Message, Model, Reply, ToolCall
+from agent.model.types import Finish, Message, Model, OnText, Reply, ToolCall
 from agent.tools import ToolContext, ToolResult
 from agent.tools.base import Conclusion, Tool
 
@@ -41,7 +41,7 @@ class Conversation:
     messages: list[Message] = field(default_factory=list)
     _warned: bool = False
 
-    def ask(self, *, tools: tuple[Mapping[str, object], ...] = ()) -> Reply:
+    def ask(self, *, tools: tuple[Mapping[str, object], ...] = (), on_text: OnText | None = None) -> Reply:
         """One model call; its reply is the next entry of the history.
 
         Raises:
@@ -49,11 +49,11 @@ class Conversation:
             GraftsmithError: what the model could not recover from.
         """
         try:
-            reply = self.model.complete(self.messages, tools=tools)
+            reply = self.model.complete(self.messages, tools=tools, on_text=on_text)
         except ContextTooLong:
             if not self._shrink():
                 raise
-            reply = self.model.complete(self.messages, tools=tools)
+            reply = self.model.complete(self.messages, tools=tools, on_text=on_text)
         self.messages.append(reply.as_message())
         return reply
 
@@ -75,10 +75,10 @@ class Conversation:
         """Append the result of a tool call."""
         self.messages.append(Message.tool(call, text))
 
-    def warn_once_when_nearly_spent(self) -> None:
+    def warn_once_when_nearly_spent(self, prompt: str = "wrap_up") -> None:
         if self.meter.nearly_spent and not self._warned:
             self._warned = True
-            self.say(prompts.render("wrap_up"))
+            self.say(prompts.render(prompt))
 
 
 @dataclass(frozen=True)
@@ -112,12 +112,12 @@ def work(conversation: Conversation, registry: Mapping[str, Tool[Any]], context:
             conversation.say(prompts.render("truncated" if reply.finish is Finish.LENGTH else "nudge"))
             continue
         idle = 0
-        finished = _act(conversation, registry, context, reply, seen)
+        finished = act(conversation, registry, context, reply, seen)
         if finished is not None:
             return finished
 
 
-def _act(
+def act(
     conversation: Conversation,
     registry: Mapping[str, Tool[Any]],
     context: ToolContext,

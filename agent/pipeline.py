@@ -12,20 +12,23 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
-from agent import brief, config, endings, judge, loop, plan, prompts, tools
+from agent import ask, brief, config, endings, judge, loop, plan, prompts, tools
+from agent.ask import NOBODY, Asker
 from agent.budget import Meter, load_prices
 from agent.endings import Ending
 from agent.errors import GraftsmithError
 from agent.events import EventLog, Listener
+from agent.git import Git
 from agent.index.index import Index
 from agent.index.source import TreeSource
 from agent.loop import Conversation
 from agent.model.types import Model
 from agent.tools import REGISTRY, Claim, Conclusion, ToolContext
-from agent.tree import Draft
-from agent.types import ChangeSet, Evidence, Plan, RunResult, RunSpec, Stage, TestRun
+from agent.tree import BaseTree, Draft
+from agent.types import ChangeSet, Evidence, Place, Plan, RunResult, RunSpec, Stage, TestRun
 from agent.verify import integrity
 from agent.verify.compare import compare
 from agent.verify.environment import Machine
@@ -47,11 +50,12 @@ class Run:
     events: EventLog
     meter: Meter
     model: Model
-    sandbox: Sandbox
     cancelled: Callable[[], bool]
     draft: Draft | None = None
     plan: Plan | None = None
     conclusion: Conclusion | None = None
+    answer: str = ""
+    places: tuple[Place, ...] = ()
     evidence: Evidence = field(default_factory=Evidence)
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -75,7 +79,8 @@ class Run:
             reason=ending.reason,
             next_step=ending.next_step,
             our_fault=ending.our_fault,
-            summary=conclusion.summary if conclusion else "",
+            summary=conclusion.summary if conclusion else self.answer,
+            places=self.places,
             plan=self.plan,
             change_set=self.draft.change_set() if self.draft else ChangeSet(base_sha=self.spec.base_sha),
             file_reasons=conclusion.reasons if conclusion else (),
@@ -95,6 +100,7 @@ def run(
     listeners: tuple[Listener, ...] = (),
     prices: Path | None = None,
     cancelled: Callable[[], bool] = lambda: False,
+    asker: Asker = NOBODY,
 ) -> RunResult:
     """Carry out ``spec``. Returns for every ending, also for errors of our own; those are in the log with their trace.
 
@@ -104,17 +110,19 @@ def run(
         listeners: called with each event as it happens.
         prices: a price table in place of the shipped one.
         cancelled: looked at between and inside calls.
+        asker: hears the answer to a question.
 
     Raises:
-        OperatorError: no sandbox starts here, or the price table can't be read.
+        OperatorError: no sandbox starts here (a question needs none), or the price table can't be read.
     """
     with ExitStack() as stack:
         events = EventLog(event_file, secrets=(spec.model.api_key, spec.seed), listeners=listeners)
         stack.callback(events.close)
         meter = Meter(spec.budget, prices=load_prices(prices))
-        run = Run(spec, events, meter, make_model(meter, events, cancelled), open_sandbox(), cancelled)
+        run = Run(spec, events, meter, make_model(meter, events, cancelled), cancelled)
+        stages = partial(_ask, asker=asker) if spec.mode == "ask" else partial(_stages, sandbox=open_sandbox())
         try:
-            ending = _stages(run, stack)
+            ending = stages(run, stack)
         except GraftsmithError as error:
             ending = endings.of_error(error)
         except Exception as error:  # the one catch-all of this process: recorded, and told as ours
@@ -125,23 +133,21 @@ def run(
             return run.result(ending)
 
 
-def _stages(run: Run, stack: ExitStack) -> Ending:
+def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
     """The main path."""
     with run.stage(Stage.PREPARE):
-        workspace = stack.enter_context(Workspace.open(run.spec, run.sandbox))
+        workspace = stack.enter_context(Workspace.open(run.spec, sandbox))
         base = workspace.base
         run.draft = base.draft()
         run.notes += workspace.notes
-        harness = _harness(run, workspace)
+        harness = _harness(run, workspace, sandbox)
         stack.callback(harness.close)
-    with run.stage(Stage.INDEX):
-        index = Index.open(Path(run.spec.cache_dir) / "index.sqlite", TreeSource(base.draft()))
-        run.notes += index.report.notes
+    index = _index(run, base)
     with run.stage(Stage.BASELINE):
         harness.setup()
         run.notes += harness.environment.notes
         baseline = harness.run(base.draft(), name="baseline")
-        run.evidence = Evidence(baseline=baseline, isolation=run.sandbox.isolation.detail)
+        run.evidence = Evidence(baseline=baseline, isolation=sandbox.isolation.detail)
     unusable = judge.unusable(baseline)
     if unusable:
         return endings.blocked(unusable)
@@ -150,16 +156,60 @@ def _stages(run: Run, stack: ExitStack) -> Ending:
     with run.stage(Stage.PLAN):
         conversation = Conversation(run.model, run.meter, run.events)
         brief.open_task(conversation, run.spec, index, baseline)
-        run.plan = plan.make(conversation, base.paths(), tools.specs(REGISTRY))
+        run.plan = _plan(run, conversation, base)
+    if run.spec.mode == "plan":
+        return endings.planned()
     return _work(run, harness, conversation, index, baseline)
 
 
-def _harness(run: Run, workspace: Workspace) -> Harness:
+def _index(run: Run, base: BaseTree) -> Index:
+    with run.stage(Stage.INDEX):
+        index = Index.open(Path(run.spec.cache_dir) / "index.sqlite", TreeSource(base.draft()))
+        run.notes += index.report.notes
+        return index
+
+
+def _plan(run: Run, conversation: Conversation, base: BaseTree) -> Plan:
+    """The model's plan; or the one that was approved, or that one made anew with what a person said of it."""
+    specs = tools.specs(REGISTRY)
+    if run.spec.plan is None:
+        return plan.make(conversation, base.paths(), specs)
+    plan.recall(conversation, run.spec.plan)
+    if run.spec.mode == "plan":
+        return plan.revise(conversation, brief.remark(run.spec), base.paths(), specs)
+    plan.check(run.spec.plan, base.paths())
+    return run.spec.plan
+
+
+def _ask(run: Run, stack: ExitStack, asker: Asker) -> Ending:
+    """Answer questions from the base's files; nothing is checked out and nothing is run."""
+    with run.stage(Stage.PREPARE):
+        git = stack.enter_context(Git(Path(run.spec.git_dir)))
+        base = BaseTree.load(git, run.spec.base_sha)
+    index = _index(run, base)
+    with run.stage(Stage.WORK):
+        conversation = Conversation(run.model, run.meter, run.events)
+        brief.open_question(conversation, run.spec, index)
+        context = ToolContext(base.draft(), index, run_tests=lambda draft, tests: "Nothing is run for a question.")
+        question: str = run.spec.task.title
+        while question:
+            run.answer = ask.answer(conversation, context, asker.hear)
+            named = ask.places(run.answer, base)
+            run.places = named.there
+            run.notes += [f"The answer names {place}, but there is no such line." for place in named.missing]
+            question = asker.more(run.answer)
+            if question:
+                run.events.emit("question", text=question)
+                conversation.say(question)
+    return endings.answered()
+
+
+def _harness(run: Run, workspace: Workspace, sandbox: Sandbox) -> Harness:
     spec = run.spec
     own = config.of_tree(workspace.base)
     return Harness(
         workspace,
-        run.sandbox,
+        sandbox,
         detect(workspace.base, config.merged(own.commands, spec.commands)),
         run.events,
         machine=Machine(spec.search_path, Registries.of(spec.registries), spec.repository),

@@ -6,9 +6,10 @@ from collections.abc import Collection, Sequence
 from graphlib import CycleError, TopologicalSorter
 
 from agent import prompts
+from agent.errors import UserError
 from agent.loop import Conversation
 from agent.model.structured import structured
-from agent.model.types import ToolSpec
+from agent.model.types import Message, ToolSpec
 from agent.types import Plan, PlanStep
 
 MAX_STEPS = 20
@@ -26,6 +27,37 @@ def make(conversation: Conversation, existing: Collection[str], tools: Sequence[
         GraftsmithError: whatever the model call raises.
     """
     conversation.say(prompts.render("plan"))
+    return _asked(conversation, existing, tools)
+
+
+def recall(conversation: Conversation, plan: Plan) -> None:
+    """Put a plan that was made earlier into the conversation, where the model would have given it."""
+    conversation.say(prompts.render("plan"))
+    conversation.messages.append(Message.assistant(plan.model_dump_json()))
+
+
+def revise(conversation: Conversation, remark: str, existing: Collection[str], tools: Sequence[ToolSpec]) -> Plan:
+    """Ask for another plan after :func:`recall`; arguments and errors as for :func:`make`.
+
+    Args:
+        remark: what a person said of the plan, fenced.
+    """
+    conversation.say(prompts.render("revise", remark=remark))
+    return _asked(conversation, existing, tools)
+
+
+def check(plan: Plan, existing: Collection[str]) -> None:
+    """
+    Raises:
+        UserError: a plan that was made earlier can't be carried out on these files.
+    """
+    if found := problems(plan, existing):
+        raise UserError(
+            "The plan does not fit the code", why=" ".join(found[:3]), todo="Ask for a new plan on the present state"
+        )
+
+
+def _asked(conversation: Conversation, existing: Collection[str], tools: Sequence[ToolSpec]) -> Plan:
     answer = structured(
         conversation.model, conversation.messages, Plan, problems=lambda plan: problems(plan, existing), tools=tools
     )

@@ -122,6 +122,10 @@ class Commands(Value):
     """One shell line. ``{report}`` in it is replaced by the path where a JUnit XML report is expected."""
 
 
+Mode = Literal["work", "plan", "ask"]
+"""What a run is for: a change, a plan of one, or the answer to a question."""
+
+
 class RunSpec(Value):
     """Everything a run needs, and nothing that it could leak: no GitHub token, no provider key."""
 
@@ -133,6 +137,12 @@ class RunSpec(Value):
     view: str = "/workspace"
     """Where the checkout appears inside the sandbox. A local run uses the user's own path, so that editable installs
     and absolute shebangs resolve to the copy."""
+    mode: Mode = "work"
+    plan: Plan | None = None
+    """To ``work``: the plan that was approved, carried out as it is. To ``plan``: an earlier one, made anew with what
+    ``task.request`` says of it."""
+    review: bool = False
+    """An accepted change is read once more by the model before the run ends."""
     change_set: ChangeSet | None = None
     """A change that is there already: it is tested and proven, and no model is asked."""
     origin: str | None = None
@@ -154,6 +164,10 @@ class RunSpec(Value):
     seed: str
     """Secret of this run; fences around untrusted text are derived from it."""
     command_timeout_s: float = 900.0
+
+    def without_key(self) -> RunSpec:
+        """This spec as it may be kept: the model's key is gone, the seed stays, since a replay needs it."""
+        return self.model_copy(update={"model": self.model.model_copy(update={"api_key": ""})})
 
 
 # ── plan ─────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -340,6 +354,26 @@ class Usage(Value):
     """True when at least one reply came without usable token counts."""
 
 
+class ReviewFinding(Value):
+    """What the second reading of an accepted change found, in the model's words."""
+
+    path: str
+    line: int | None = Field(None, ge=1)
+    """In the changed file."""
+    severity: Literal["blocking", "remark"]
+    problem: str
+    advice: str = ""
+    """What to do about it."""
+
+
+class Place(Value):
+    """Lines of a file that an answer names, and that are there."""
+
+    path: str
+    start: int
+    end: int
+
+
 class FileReason(Value):
     """Why one file was changed, in the model's words."""
 
@@ -357,11 +391,15 @@ class RunResult(Value):
     next_step: str = ""
     """What the person can do now."""
     summary: str = ""
-    """The model's own account of the change."""
+    """The model's own account of the change, or its answer to a question."""
+    places: tuple[Place, ...] = ()
+    """What an answer refers to."""
     plan: Plan | None = None
     change_set: ChangeSet
     file_reasons: tuple[FileReason, ...] = ()
     evidence: Evidence = Evidence()
+    review: tuple[ReviewFinding, ...] = ()
+    """What a second reading of the final change found and nobody has repaired."""
     usage: Usage = Usage()
     seconds: Mapping[str, float] = Field(default_factory=dict)
     """Stage → seconds."""

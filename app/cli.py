@@ -26,6 +26,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "run": Entry("app.commands.run", "Carry out a task on a local checkout, with proof."),
     },
     "Know a repository": {
+        "ask": Entry("app.commands.ask", "Answer a question about the code, with the lines that show it."),
         "index": Entry("app.cli_index", "Index a folder and say what was found."),
         "search": Entry("app.cli_index", "Find the files and functions that a text is about."),
         "symbols": Entry("app.cli_index", "Where a name is defined and used."),
@@ -38,6 +39,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     },
     "Look closer": {
         "show": Entry("app.commands.show", "Print a run's event log for a person."),
+        "replay": Entry("app.commands.replay", "Run a recorded run again, offline, and say where it differs."),
         "tools": Entry("app.commands.tools", "The tools that the model has, from the registry."),
         "doctor": Entry("app.commands.doctor", "What this machine has, and what is missing."),
     },

@@ -9,18 +9,33 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent import pipeline
+from agent import pipeline, record
+from agent.ask import NOBODY, Asker
+from agent.errors import UserError
 from agent.events import Listener
 from agent.files import replace_file
 from agent.git import Git
 from agent.model.client import ModelClient
 from agent.tree import BaseTree
-from agent.types import Commands, RunResult, RunSpec, Task
+from agent.types import Commands, Mode, Plan, RunResult, RunSpec, Task
 from agent.workspace import apply, clone_local
 from app.machine import this_machine
 from app.settings import EngineSettings
 
 PATCH = "change.patch"
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What a person wants done with a checkout."""
+
+    task: Task
+    mode: Mode = "work"
+    plan: Plan | None = None
+    """See ``RunSpec.plan``."""
+    base_sha: str | None = None
+    """The commit to work on; the one that is checked out when ``None``."""
+    test_command: str = ""
 
 
 @dataclass(frozen=True)
@@ -37,38 +52,61 @@ class LocalRun:
 def run(
     settings: EngineSettings,
     repository: Path,
-    task: Task,
+    wish: Wish,
     *,
-    test_command: str = "",
     listeners: tuple[Listener, ...] = (),
     cancelled: Callable[[], bool] = lambda: False,
+    asker: Asker = NOBODY,
 ) -> LocalRun:
-    """Carry out ``task`` on a copy of ``repository``'s last commit.
+    """Carry out ``wish`` on a copy of ``repository``'s last commit.
+
+    Args:
+        asker: hears the answer to a question.
 
     Raises:
         UserError: no git repository, no commit, or one that is too large.
         OperatorError: no sandbox starts here.
     """
-    origin = repository.resolve()
+    spec = _spec(settings, repository.resolve(), wish)
+    folder = Path(spec.work_dir)
+    record.keep_spec(folder, spec)
+    result = pipeline.run(
+        spec,
+        make_model=lambda meter, events, stop: ModelClient(spec.model, meter=meter, events=events, cancelled=stop),
+        event_file=folder / record.EVENTS,
+        listeners=listeners,
+        prices=settings.prices,
+        cancelled=cancelled,
+        asker=asker,
+    )
+    replace_file(folder / record.RESULT, result.model_dump_json(indent=2).encode())
+    git_dir = Path(spec.git_dir)
+    return LocalRun(folder, git_dir, result, _keep_patch(folder, git_dir, result))
+
+
+def _spec(settings: EngineSettings, origin: Path, wish: Wish) -> RunSpec:
+    """The run's folders are made and its base is at hand."""
     run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
-    folder = settings.state_dir / "local" / run_id
+    folder = runs_folder(settings) / run_id
     cache = settings.state_dir / "cache"
     for place in (settings.state_dir, folder, cache):
         # Others may pass through, but not look around: the sandbox's own user has to reach its checkouts.
         place.mkdir(parents=True, exist_ok=True, mode=0o711)
     git_dir = folder / "repository.git"
-    base_sha = clone_local(origin, git_dir)
+    head = clone_local(origin, git_dir)
     machine = this_machine(settings)
-    spec = RunSpec(
+    return RunSpec(
         run_id=run_id,
-        task=task,
+        task=wish.task,
+        mode=wish.mode,
+        plan=wish.plan,
         git_dir=str(git_dir),
-        base_sha=base_sha,
+        base_sha=wish.base_sha or head,
         view=str(origin),
         origin=str(origin),
         work_dir=str(folder),
         cache_dir=str(cache),
-        commands=Commands(test=test_command),
+        commands=Commands(test=wish.test_command),
         search_path=machine.search_path,
         registries=machine.registries,
         budget=settings.budget,
@@ -76,16 +114,28 @@ def run(
         seed=secrets.token_hex(16),
         command_timeout_s=settings.command_timeout_s,
     )
-    result = pipeline.run(
-        spec,
-        make_model=lambda meter, events, stop: ModelClient(spec.model, meter=meter, events=events, cancelled=stop),
-        event_file=folder / "events.jsonl",
-        listeners=listeners,
-        prices=settings.prices,
-        cancelled=cancelled,
-    )
-    replace_file(folder / "result.json", result.model_dump_json(indent=2).encode())
-    return LocalRun(folder, git_dir, result, _keep_patch(folder, git_dir, result))
+
+
+def runs_folder(settings: EngineSettings) -> Path:
+    """Where local runs are kept, one folder each, named by their id."""
+    return settings.state_dir / "local"
+
+
+def resumed(settings: EngineSettings, run: str) -> tuple[RunSpec, Plan]:
+    """What an earlier run was given, and the plan that it ended with.
+
+    Args:
+        run: its id, or its folder.
+
+    Raises:
+        UserError: there is no such run, or it has no plan.
+    """
+    folder = Path(run) if Path(run).is_dir() else runs_folder(settings) / run
+    spec, result = record.read_spec(folder), record.read_result(folder)
+    if result is None or result.plan is None:
+        why = "it has no result yet" if result is None else f"it ended as {result.outcome.value}: {result.reason}"
+        raise UserError(f"The run {run} has no plan to go on from", why=why, todo="Start with: run --plan-only")
+    return spec, result.plan
 
 
 def apply_change(run: LocalRun, repository: Path) -> tuple[str, ...]:

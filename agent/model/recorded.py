@@ -22,11 +22,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from agent.budget import Meter
 from agent.errors import GraftsmithError, UserError
 from agent.events import Events
 from agent.model.errors import RECOVERIES, Unsupported
+from agent.model.tokens import estimate_tokens
 from agent.model.types import CallUsage, JsonSchema, Message, OnText, Reply, ToolSpec
-from agent.model.wire import Request
+from agent.model.wire import Dialect, Request, input_tokens, parameters
 
 
 class CallLog:
@@ -78,9 +80,9 @@ class OpenCall:
             messages=[message.model_dump(mode="json") for message in request.messages[self._kept :]],
             tools={
                 "digest": _digest(list(request.tools)),
-                "names": [tool["function"]["name"] for tool in request.tools],
+                "names": list(_names(request)),
             },
-            schema=None if request.schema is None else _digest(request.schema),
+            schema=_schema(request),
             max_output_tokens=request.max_output_tokens,
             reply=reply,
             error=error,
@@ -136,15 +138,22 @@ class RecordedModel:
 
     Args:
         events: the lines of the run's log, decoded; other kinds are passed over.
+        meter: told of each call as the recorded run's was, so that the same bounds are reached.
 
     A request that differs from the recorded one is noted in ``divergences`` and answered all the same. Durations in
     the messages (``0.12s``) may differ: they always do.
     """
 
-    def __init__(self, events: Iterable[Mapping[str, Any]]) -> None:
+    def __init__(self, events: Iterable[Mapping[str, Any]], *, meter: Meter | None = None) -> None:
         self._calls = tuple(_recorded(events))
+        self._meter = meter
         self._next = 0
         self.divergences: list[Divergence] = []
+
+    @property
+    def used(self) -> int:
+        """Recorded calls that the replay asked for."""
+        return self._next
 
     @property
     def unused(self) -> int:
@@ -165,6 +174,9 @@ class RecordedModel:
         Raises:
             RecordEnded: every recorded call has been used.
         """
+        request = Request(tuple(messages), tuple(tools), schema)
+        if self._meter:
+            self._meter.check(input_tokens(parameters(request, Dialect(), ""), estimate_tokens))
         if self._next >= len(self._calls):
             raise RecordEnded(
                 "the record ends here",
@@ -173,31 +185,51 @@ class RecordedModel:
             )
         call = self._calls[self._next]
         self._next += 1
-        self._compare(call, messages, digest(Request(tuple(messages), tuple(tools), schema)))
+        self._compare(call, request)
         if call.error is not None:
             raise call.error
         assert call.reply is not None, "a recorded call has a reply or an error"
+        if self._meter:
+            self._meter.record(call.reply.usage)
         if on_text and call.reply.text:
             on_text(call.reply.text)
         return call.reply
 
-    def _compare(self, call: _Recorded, messages: Sequence[Message], replayed: str) -> None:
-        if call.digest == replayed:
+    def _compare(self, call: _Recorded, request: Request) -> None:
+        if call.digest == digest(request):
             return
+        messages = request.messages
         for index in range(max(len(messages), len(call.messages))):
             then = _shown(call.messages, index)
             now = _shown(messages, index)
             if _timeless(then) != _timeless(now):
                 self.divergences.append(Divergence(self._next, index, then, now))
                 return
+        then, now = call.asks_for, _asks_for(list(_names(request)), _digest(list(request.tools)), _schema(request))
+        if then != now:
+            self.divergences.append(Divergence(self._next, len(messages), then, now))
 
 
 @dataclass(frozen=True)
 class _Recorded:
     digest: str
     messages: tuple[Message, ...]
+    asks_for: str
+    """The tools that were offered and the form of the reply, in short."""
     reply: Reply | None
     error: GraftsmithError | None
+
+
+def _asks_for(names: Sequence[str], tools: str, schema: str | None) -> str:
+    return f"tools: {', '.join(names) or 'none'}\ntheir description: {tools}\nform of the reply: {schema or 'free'}"
+
+
+def _names(request: Request) -> Iterable[str]:
+    return (tool["function"]["name"] for tool in request.tools)
+
+
+def _schema(request: Request) -> str | None:
+    return None if request.schema is None else _digest(request.schema)
 
 
 def _recorded(events: Iterable[Mapping[str, Any]]) -> Iterable[_Recorded]:
@@ -207,7 +239,8 @@ def _recorded(events: Iterable[Mapping[str, Any]]) -> Iterable[_Recorded]:
             continue
         before = (*before[: event["kept"]], *(Message.model_validate(message) for message in event["messages"]))
         reply = None if event["reply"] is None else Reply.model_validate(event["reply"])
-        yield _Recorded(event["request"], before, reply, None if reply else _error(event["error"]))
+        asks_for = _asks_for(event["tools"]["names"], event["tools"]["digest"], event["schema"])
+        yield _Recorded(event["request"], before, asks_for, reply, None if reply else _error(event["error"]))
 
 
 def _error(data: Mapping[str, str]) -> GraftsmithError:

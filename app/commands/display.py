@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from agent.events import Listener
-from agent.types import Evidence, Outcome, RunResult, Stage, TestRun
+from agent.types import Evidence, Outcome, Plan, RunResult, Stage, TestRun
 from sandbox.text import clean
 
 _STAGES = {
@@ -81,6 +81,10 @@ def result(
         console.print(f"Next: {escape(result.next_step)}")
     if result.summary:
         console.print(f"\n{escape(clean(result.summary.encode()))}")
+    if result.plan and result.outcome is Outcome.PLANNED:
+        plan(console, result.plan)
+        console.print(f"Carry it out: graftsmith run --resume {escape(result.run_id)}", soft_wrap=True)
+        console.print(f'Change it:    graftsmith run --resume {escape(result.run_id)} --revise "…"', soft_wrap=True)
     evidence(console, result.evidence)
     for change in result.change_set.changes:
         what = "deleted" if change.content is None else "changed"
@@ -98,6 +102,28 @@ def result(
     elif result.change_set and trouble is None:
         console.print(f"Not applied. To apply it: git apply {escape(str(folder / 'change.patch'))}")
     console.print(f"[dim]Everything about this run: {escape(str(folder))}[/]")
+
+
+def plan(console: Console, plan: Plan) -> None:
+    """The plan in the order of its steps."""
+    console.print(f"\n{_words(plan.summary)}")
+    for number, step in enumerate(plan.steps, 1):
+        files = ", ".join((*step.files, *(f"{path} (new)" for path in step.new_files)))
+        console.print(f"  {number}. {_words(step.objective)}{f' [dim]{_words(files)}[/]' if files else ''}")
+        if step.done_when:
+            console.print(f"     [dim]done when {_words(step.done_when)}[/]")
+    for title, lines in (("Tests to add", plan.tests), ("Risks", plan.risks), ("Other ways", plan.alternatives)):
+        if lines:
+            console.print(f"{title}:")
+        for line in lines:
+            console.print(f"  - {_words(line)}")
+    if plan.test_changes:
+        console.print(f"[yellow]Existing tests change because:[/] {_words(plan.test_changes)}")
+
+
+def _words(text: str) -> str:
+    """Others' text on a terminal: no control signs, no markup."""
+    return escape(clean(text.encode("utf-8", "replace")))
 
 
 def evidence(console: Console, evidence: Evidence) -> None:

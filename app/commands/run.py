@@ -5,13 +5,14 @@ from __future__ import annotations
 import json
 import signal
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import click
 from rich.console import Console
 
 from agent.errors import UserError
-from agent.types import RunResult, Task
+from agent.types import Outcome, RunResult, Task
 from app import local_run
 from app.cli import ENDED, OUR_BUG, PROVEN
 from app.commands import display
@@ -25,7 +26,10 @@ from app.settings import EngineSettings, load
     default=Path(),
     help="The checkout; its last commit is the base.",
 )
-@click.option("--task", required=True, help="What to do. The first line is the title; `-` reads standard input.")
+@click.option("--task", default="", help="What to do. The first line is the title; `-` reads standard input.")
+@click.option("--plan-only", is_flag=True, help="End when the plan is made; go on with --resume.")
+@click.option("--resume", metavar="RUN", default="", help="Carry out the plan of an earlier run: its id or its folder.")
+@click.option("--revise", metavar="TEXT", default="", help="With --resume: make the plan anew, with this remark.")
 @click.option(
     "--test-command", default="", help="One shell line that runs the tests; `{report}` in it is a path for JUnit XML."
 )
@@ -38,7 +42,16 @@ from app.settings import EngineSettings, load
 @click.option(
     "--json", "as_json", is_flag=True, help="One JSON object on standard output; progress goes to standard error."
 )
-def run_command(repo: Path, task: str, test_command: str, apply: bool | None, as_json: bool) -> int:
+def run_command(
+    repo: Path,
+    task: str,
+    plan_only: bool,
+    resume: str,
+    revise: str,
+    test_command: str,
+    apply: bool | None,
+    as_json: bool,
+) -> int:
     """Carry out a task on a copy of a checkout, prove it, and bring the change into your files.
 
     Your files change only when the change is proven, or with --apply; uncommitted work is never touched. A test
@@ -50,16 +63,16 @@ def run_command(repo: Path, task: str, test_command: str, apply: bool | None, as
     Settings, from the environment or .env: OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL
     """
     console = Console(stderr=True)
-    stop = _Stop(console)
+    settings = load(EngineSettings)
+    if resume:
+        wish = _resumed(settings, resume, task, revise, plan_only)
+    elif revise:
+        raise UserError("--revise changes the plan of an earlier run", todo="Name it with --resume")
+    else:
+        wish = local_run.Wish(_task(task), mode="plan" if plan_only else "work")
+    wish = replace(wish, test_command=test_command or wish.test_command)
     with display.progress(console) as listener:
-        run = local_run.run(
-            load(EngineSettings),
-            repo,
-            _task(task),
-            test_command=test_command,
-            listeners=(listener,),
-            cancelled=stop,
-        )
+        run = local_run.run(settings, repo, wish, listeners=(listener,), cancelled=Stop(console))
     applied, trouble = _bring_in(run, repo, apply)
     if as_json:
         click.echo(_json(run, applied))
@@ -69,10 +82,21 @@ def run_command(repo: Path, task: str, test_command: str, apply: bool | None, as
         click.echo(f"graftsmith: {trouble}", err=True)
     if run.result.our_fault:
         return OUR_BUG
-    return PROVEN if run.result.evidence.proven and trouble is None else ENDED
+    done = run.result.outcome is Outcome.PLANNED or run.result.evidence.proven
+    return PROVEN if done and trouble is None else ENDED
 
 
-class _Stop:
+def _resumed(settings: EngineSettings, run: str, task: str, revise: str, plan_only: bool) -> local_run.Wish:
+    if task or (plan_only and not revise):
+        raise UserError("A resumed run has its task and its plan already", todo='To change the plan: --revise "…"')
+    spec, plan = local_run.resumed(settings, run)
+    wish = local_run.Wish(spec.task, plan=plan, base_sha=spec.base_sha, test_command=spec.commands.test)
+    if not revise:
+        return wish
+    return replace(wish, mode="plan", task=spec.task.model_copy(update={"request": revise}))
+
+
+class Stop:
     """The first Ctrl-C ends the run with its work kept; the second ends us."""
 
     def __init__(self, console: Console) -> None:

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import click
 
-from agent.errors import UserError
+from agent.record import events_file, read_events
 from sandbox.text import clean, shorten
 
 
@@ -19,22 +18,11 @@ from sandbox.text import clean, shorten
 @click.option("--full", is_flag=True, help="Whole messages and results; without it, their beginning and end.")
 def show_command(file: Path, full: bool) -> None:
     """Print the event log FILE (or the run's folder) as a story: stages, model calls, tools, test runs, decisions."""
-    path = file / "events.jsonl" if file.is_dir() else file
     limit = None if full else 600
-    for number, event in _events(path):
+    for number, event in read_events(events_file(file)):
         text = _told(event, limit)
         at = datetime.fromtimestamp(float(event.get("at", 0))).strftime("%H:%M:%S")
         click.echo(f"{click.style(f'{number:4d} {at}', dim=True)}  {text}")
-
-
-def _events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    with path.open(encoding="utf-8", errors="replace") as lines:
-        for number, line in enumerate(lines, start=1):
-            try:
-                event = json.loads(line)
-            except ValueError as error:
-                raise UserError(f"Line {number} of {path} is no event", why=str(error)) from error
-            yield number, event
 
 
 def _told(event: dict[str, Any], limit: int | None) -> str:

@@ -14,8 +14,9 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from agent.__main__ import CANCEL, EVENTS, RESULT
+from agent.__main__ import CANCEL
 from agent.errors import BugError, RetryLater
+from agent.record import EVENTS, RESULT
 from agent.types import RunResult, RunSpec
 from app.runners.tail import Tail
 from sandbox import process, remove_tree
