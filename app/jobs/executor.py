@@ -14,7 +14,7 @@ import os
 import socket
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -85,7 +85,8 @@ class Executor:
         self._limits = {Queue.WORK: concurrency, Queue.CONTROL: _CONTROL_CONCURRENCY}
         self._pace = pace or Pace()
         self._patience = patience or Patience()
-        self._active: dict[Work, asyncio.Task[Any]] = {}
+        self._active: set[Work] = set()
+        self._workflows: set[asyncio.Task[Any]] = set()
         self._stopping = False
         self._last_good = float("-inf")
         self._nudged = asyncio.Event()
@@ -123,14 +124,11 @@ class Executor:
     async def stop(self, *, drain_s: float = 10.0) -> None:
         """Give running jobs ``drain_s`` seconds to end, then halt them; they go on at the next start."""
         self._stopping = True
-        running = list(self._active.values())
-        if running:
-            await asyncio.wait(running, timeout=drain_s)
-        for work in list(self._active):
+        await _wait(self._workflows, drain_s)
+        for work in self._active:
             work.halt()
-        if left := [task for task in running if not task.done()]:
-            await asyncio.wait(left, timeout=5.0)
-        await _cancel([*self._tasks, *(task for task in running if not task.done())])
+        await _wait(self._workflows, 5.0)
+        await _cancel([*self._tasks, *self._workflows])
         # Not in the loop's own pool: DBOS has put its own there, and is about to close it.
         with ThreadPoolExecutor(1, thread_name_prefix="dbos-destroy") as pool:
             await asyncio.get_running_loop().run_in_executor(pool, partial(DBOS.destroy, destroy_registry=True))
@@ -150,12 +148,14 @@ class Executor:
 
     async def _run(self, job_id: str) -> None:
         """The workflow. What it raises decides about DBOS's record: cancellation leaves the job to be started again."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._workflows.add(task)  # until it is done: after us, DBOS writes down that it was
+        task.add_done_callback(self._workflows.discard)
         work = await self._take_up(job_id)
         if work is None:
             return
-        task = asyncio.current_task()
-        assert task is not None
-        self._active[work] = task
+        self._active.add(work)
         try:
             await perform(work, self._steps, self._record, self._patience)
         except LeaseLost:
@@ -165,7 +165,7 @@ class Executor:
             _log.exception("job %s: the workflow itself failed", job_id)
             await self._give_up(work)
         finally:
-            del self._active[work]
+            self._active.discard(work)
             await asyncio.shield(asyncio.to_thread(self._store.release, work.lease))
             self.nudge()
 
@@ -265,6 +265,11 @@ class Executor:
             for status in taken
             if status.executor_id != self._identity and (status.dequeued_at or 0) < oldest
         ]
+
+
+async def _wait(tasks: Collection[asyncio.Task[Any]], seconds: float) -> None:
+    if tasks:
+        await asyncio.wait(list(tasks), timeout=seconds)
 
 
 async def _cancel(tasks: list[asyncio.Task[Any]]) -> None:
