@@ -25,7 +25,7 @@ from app import report
 from app.github import Access, GitHubApp, Issue, Repository
 from app.jobs.store import JobStore
 from app.jobs.types import Command, Ending
-from app.jobs.workflow import Work
+from app.jobs.workflow import Halted, Work
 from app.llm.ledger import RunMeters
 from app.llm.run_tokens import issue_token
 from app.machine import Machine
@@ -256,8 +256,11 @@ class GitHubSteps:
             result = await asyncio.to_thread(self._runner, spec, watch.see, work.cancelled)
         finally:
             teller.cancel()
+            await asyncio.wait([teller])  # nothing is told any more once the job goes on
             watch.close()
             self._meters.close(spec.run_id)
+        if work.cancelled():
+            raise Halted
         await work.save(usage=result.usage)
         return result
 

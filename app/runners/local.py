@@ -17,7 +17,7 @@ from pydantic import ValidationError
 from agent.__main__ import CANCEL
 from agent.errors import BugError, RetryLater
 from agent.record import EVENTS, RESULT
-from agent.types import RunResult, RunSpec
+from agent.types import Outcome, RunResult, RunSpec
 from app.runners.tail import Tail
 from sandbox import process, remove_tree
 from sandbox.text import clean
@@ -33,7 +33,7 @@ def run(
     on_event: Callable[[dict[str, object]], None] = lambda event: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> RunResult:
-    """Run ``spec`` to its end; blocks. A finished run is not repeated: its stored result is returned.
+    """Run ``spec`` to its end; blocks. A finished run is not repeated: its stored result is returned, unless it was stopped before its end.
 
     Args:
         on_event: gets each event of the run soon after it was written.
@@ -45,7 +45,7 @@ def run(
     """
     folder = Path(spec.work_dir)
     stored = _stored_result(folder)
-    if stored is not None:
+    if stored is not None and stored.outcome is not Outcome.CANCELLED:
         return stored
     _emptied(folder)
     tail = Tail(folder / EVENTS, on_event)
