@@ -33,7 +33,8 @@ def run(
     on_event: Callable[[dict[str, object]], None] = lambda event: None,
     cancelled: Callable[[], bool] = lambda: False,
 ) -> RunResult:
-    """Run ``spec`` to its end; blocks. A finished run is not repeated: its stored result is returned, unless it was stopped before its end.
+    """Run ``spec`` to its end; blocks. A finished run is not repeated: its stored result is returned, unless it was
+    stopped before its end.
 
     Args:
         on_event: gets each event of the run soon after it was written.
