@@ -27,8 +27,10 @@ _NAMED_REQUIREMENTS: Final = (
 )
 _REQUIREMENT_LIMIT: Final = 500
 """Characters."""
-# A checkout has no history for these to read a version from; high, so that the project satisfies who depends on it.
+_CHANGELOG: Final = re.compile(r"(change|news|history|releases?\b)[^/]*", re.IGNORECASE)
+_HEADED: Final = re.compile(r"(?m)^\W{0,8}(?:[A-Za-z][\w.-]{0,60} {1,2})?\[?v?(\d{1,4}(?:\.\d{1,4}){1,3})\b")
 _VERSION: Final = "999.0"
+"""High, so that the project satisfies who depends on it."""
 
 
 def steps(files: Files, runner: str) -> tuple[Step, ...]:
@@ -170,8 +172,7 @@ def _version_env(files: Files) -> Mapping[str, str]:
     build = "\n".join(text(files, name) for name in ("pyproject.toml", "setup.py", "setup.cfg"))
     if not re.search(r"setuptools[_-]scm|hatch-vcs|pbr|versioneer|poetry-dynamic-versioning|pdm-backend", build):
         return {}
-    recorded = re.search(r"(?m)^Version: (\S+)", text(files, "PKG-INFO"))
-    version = recorded.group(1) if recorded else _VERSION
+    version = _version(files)
     name = project_name(files)
     env = {"PBR_VERSION": version, "PDM_BUILD_SCM_VERSION": version, "POETRY_DYNAMIC_VERSIONING_BYPASS": version}
     if name:
@@ -179,6 +180,20 @@ def _version_env(files: Files) -> Mapping[str, str]:
         env[f"SETUPTOOLS_SCM_PRETEND_VERSION_FOR_{key}"] = version
     # hatch-vcs gives setuptools-scm no name; without one the variable would rename every dependency built from source.
     return {**env, "SETUPTOOLS_SCM_PRETEND_VERSION": version} if "hatch-vcs" in build else env
+
+
+def _version(files: Files) -> str:
+    """The last release, as far as the tree tells: a checkout has no history to read a version from.
+
+    A wrong one does harm where a test tool depends on the project: pip then takes some other version of that tool,
+    maybe one of many years ago, which goes with it.
+    """
+    logs = sorted(path for path in files.paths() if "/" not in path and _CHANGELOG.fullmatch(path))
+    found = [
+        re.search(r"(?m)^Version: (\S+)", text(files, "PKG-INFO")),
+        *(_HEADED.search(text(files, p)) for p in logs),
+    ]
+    return next((match.group(1) for match in found if match), _VERSION)
 
 
 def _pyproject(files: Files) -> Mapping[str, Any]:

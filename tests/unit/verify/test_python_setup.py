@@ -139,3 +139,19 @@ def test_constraints_of_poetry_become_those_of_pip(constraint: str, expected: st
 def test_what_is_declared_wrongly_is_never_an_argument(declared: bytes) -> None:
     for argv in installed({"pyproject.toml": declared}):
         assert all(word.isprintable() and len(word) < 1000 for word in argv)
+
+
+@pytest.mark.parametrize(
+    ("path", "content", "expected"),
+    [
+        ("CHANGELOG.rst", b"=====\nChanges\n=====\n\npluggy 1.5.0 (2024-04-19)\n====\n\npluggy 1.4.0\n", "1.5.0"),
+        ("CHANGELOG.md", b"# Changes\n\n## [Unreleased]\n\n## [23.2.0](https://example.org) - 2023-12-31\n", "23.2.0"),
+        ("NEWS.txt", b"News\n\nv2.1 of 1 May\n", "2.1"),
+        ("PKG-INFO", b"Metadata-Version: 2.1\nVersion: 4.5\n", "4.5"),
+        ("docs/changes.md", b"## 9.9\n", "999.0"),
+        ("CHANGES", b"Needs 3 files and 12 months.\n", "999.0"),
+    ],
+)
+def test_the_version_is_the_last_one_that_the_tree_tells_of(path: str, content: bytes, expected: str) -> None:
+    made = steps(Snapshot({"pyproject.toml": b"[tool.setuptools_scm]\n[project]\nname='x'\n", path: content}), "pytest")
+    assert made[-1].env["SETUPTOOLS_SCM_PRETEND_VERSION_FOR_X"] == expected
