@@ -15,11 +15,8 @@ from pathlib import Path
 from agent import pipeline
 from agent.files import replace_file
 from agent.model.client import ModelClient
-from agent.record import EVENTS, RESULT, keep_spec
+from agent.record import CANCEL, EVENTS, RESULT, keep_spec
 from agent.types import RunSpec
-
-CANCEL = "cancel"
-"""A file of this name in the run's folder asks the run to stop."""
 
 _PR_SET_PDEATHSIG = 1
 

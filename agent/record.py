@@ -14,6 +14,8 @@ from agent.files import replace_file
 from agent.types import RunResult, RunSpec
 
 SPEC, EVENTS, RESULT = "spec.json", "events.jsonl", "result.json"
+CANCEL = "cancel"
+"""A file of this name in the run's folder asks the run to stop."""
 
 
 def keep_spec(folder: Path, spec: RunSpec) -> None:

@@ -10,7 +10,7 @@ import time
 import urllib.request
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.resources import as_file, files
 from pathlib import Path
 
@@ -38,6 +38,7 @@ class Scene:
     hub: DevHub
     repo: Repo
     service_dir: Path
+    store: JobStore = field(repr=False)
 
     def open_issue(self) -> int:
         """The issue of the demo, without the label."""
@@ -46,14 +47,7 @@ class Scene:
 
     def job(self) -> Job | None:
         """The newest job of the service, as its own table has it."""
-        path = self.service_dir / "database" / "jobs.sqlite"
-        if not path.exists():
-            return None
-        store = JobStore(sqlite_url(path))
-        try:
-            found = store.recent(1)
-        finally:
-            store.close()
+        found = self.store.recent(1)
         return found[0] if found else None
 
     def result(self, job: Job) -> RunResult | None:
@@ -94,7 +88,9 @@ def scene(folder: Path, *, model: ModelEndpoint | None = None, hub_port: int = 0
             repo = hub.create_repository(f"{OWNER}/{NAME}", source)
         hub.install(keys.id, OWNER)
         stack.enter_context(_service(folder / "service", port, hub, keys, endpoint))
-        yield Scene(hub, repo, folder / "service")
+        store = JobStore(sqlite_url(folder / "service" / "database" / "jobs.sqlite"))
+        stack.callback(store.close)
+        yield Scene(hub, repo, folder / "service", store)
 
 
 def _clear(folder: Path) -> None:

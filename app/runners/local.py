@@ -14,9 +14,8 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from agent.__main__ import CANCEL
 from agent.errors import BugError, RetryLater
-from agent.record import EVENTS, RESULT
+from agent.record import CANCEL, EVENTS, RESULT
 from agent.types import Outcome, RunResult, RunSpec
 from app.runners.tail import Tail
 from sandbox import process, remove_tree

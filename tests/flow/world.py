@@ -126,6 +126,7 @@ class World:
     keys: AppKeys
     service: Service
     installation: int
+    _store: JobStore | None = None
 
     def repository(self, name: str, files: Mapping[str, str] | Path = FILES, **more: Any) -> Repo:
         repo = self.hub.create_repository(f"{OWNER}/{name}", files, **more)
@@ -135,14 +136,16 @@ class World:
 
     def jobs(self) -> list[Job]:
         """Every job of the service, oldest first."""
-        path = Path(self.service.settings["GRAFTSMITH_STATE_DIR"]) / "database" / "jobs.sqlite"
-        if not path.exists():
-            return []
-        store = JobStore(sqlite_url(path))
-        try:
-            return list(reversed(store.recent(1000)))
-        finally:
-            store.close()
+        if self._store is None:
+            path = Path(self.service.settings["GRAFTSMITH_STATE_DIR"]) / "database" / "jobs.sqlite"
+            if not path.exists():
+                return []
+            self._store = JobStore(sqlite_url(path))  # kept: opening one takes the write lock
+        return list(reversed(self._store.recent(1000)))
+
+    def close(self) -> None:
+        if self._store is not None:
+            self._store.close()
 
     def job(self, repo: Repo, position: int = 0) -> Job | None:
         own = [job for job in self.jobs() if job.command.repository_id == repo.id]
@@ -203,3 +206,4 @@ def world(folder: Path, hub: DevHub, script: Mapping[str, Any], key: str, **sett
         finally:
             service.stop()
             service.kill()
+            made.close()
