@@ -90,13 +90,13 @@ def accepted(claim: Claim, evidence: Evidence) -> Ending:
                 "A test of the reported behaviour passes on the unchanged code.",
                 "Add what is missing to reproduce it: version, input, environment.",
             )
-    if not evidence.proof:
+    if not evidence.turned:
         return Ending(
             Outcome.PROPOSED,
             "No test got worse. The change is of a kind that no test can prove.",
             "Review it with that in mind.",
         )
-    count = len(evidence.proof)
+    count = len(evidence.turned)
     tests = (
         "1 test fails without the change and passes"
         if count == 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 
 from agent.tools.base import Claim
-from agent.types import Comparison, Evidence, Plan, Proof, SuiteStatus, TestRun
+from agent.types import Comparison, Evidence, Plan, Proof, SuiteStatus, TestOutcome, TestRun
 from agent.verify.paths import is_test
 
 PROOF_FREE = frozenset({"documentation", "refactoring", "question"})
@@ -43,7 +43,7 @@ def of_claim(claim: Claim, evidence: Evidence, plan: Plan | None, changed: Colle
     if claim in (Claim.ALREADY_FIXED, Claim.NOT_REPRODUCED):
         return (*found, *_shown_by_a_test(claim, comparison, changed))
     found += _proofs(evidence.proof)
-    if not found and not evidence.proof and _wants_proof(plan):
+    if not found and not evidence.turned and _wants_proof(plan):
         found.append(
             "No test fails on the unchanged code and passes now, so nothing shows that the task is done. "
             "Add a test that does, in a new test file."
@@ -96,11 +96,27 @@ def _integrity(evidence: Evidence) -> list[str]:
 
 def _proofs(proofs: Sequence[Proof]) -> list[str]:
     return [
-        f"`{proof.test}` is {proof.on_base} on the unchanged code and {proof.on_head} with the change, each in a fresh "
-        "checkout; it must fail before and pass after. Make it test the behaviour that the task changes."
+        f"`{proof.test}` {_SEEN[proof.on_base]} on the unchanged code{_why(proof.base_message)} and "
+        f"{_SEEN[proof.on_head]} with the change{_why(proof.head_message)}, each in a fresh checkout. "
+        "A new test must pass with the change, and run without it."
         for proof in proofs
-        if not proof.holds
+        if not proof.holds and not proof.guards
     ]
+
+
+_SEEN = {
+    TestOutcome.PASSED: "passes",
+    TestOutcome.FAILED: "fails",
+    TestOutcome.ERROR: "ends in an error",
+    TestOutcome.SKIPPED: "is skipped",
+    TestOutcome.XFAILED: "fails as expected",
+    "missing": "is missing",
+    "not_run": "does not run",
+}
+
+
+def _why(message: str) -> str:
+    return f" ({message})" if message else ""
 
 
 def _names(tests: Sequence[str]) -> str:

@@ -6,7 +6,7 @@ The history is append-only, so that a provider's prompt cache hits on everything
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,7 +15,7 @@ from agent.budget import Meter
 from agent.errors import GraftsmithError
 from agent.events import Events
 from agent.model.errors import ContextTooLong
-from agent.model.types import Finish, Message, Model, OnText, Reply, ToolCall
+from agent.model.types import Finish, JsonSchema, Message, Model, OnText, Reply, ToolCall, ToolSpec
 from agent.tools import ToolContext, ToolResult
 from agent.tools.base import Conclusion, Tool
 
@@ -41,19 +41,25 @@ class Conversation:
     messages: list[Message] = field(default_factory=list)
     _warned: bool = False
 
-    def ask(self, *, tools: tuple[Mapping[str, object], ...] = (), on_text: OnText | None = None) -> Reply:
-        """One model call; its reply is the next entry of the history.
+    def ask(
+        self,
+        *,
+        tools: Sequence[ToolSpec] = (),
+        schema: JsonSchema | None = None,
+        on_text: OnText | None = None,
+    ) -> Reply:
+        """One model call; its reply is the next entry of the history. The arguments are those of ``Model.complete``.
 
         Raises:
             BudgetReached: before the call.
             GraftsmithError: what the model could not recover from.
         """
         try:
-            reply = self.model.complete(self.messages, tools=tools, on_text=on_text)
+            reply = self.model.complete(self.messages, tools=tools, schema=schema, on_text=on_text)
         except ContextTooLong:
             if not self._shrink():
                 raise
-            reply = self.model.complete(self.messages, tools=tools, on_text=on_text)
+            reply = self.model.complete(self.messages, tools=tools, schema=schema, on_text=on_text)
         self.messages.append(reply.as_message())
         return reply
 

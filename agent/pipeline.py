@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from agent import ask, brief, config, endings, judge, loop, plan, prompts, tools
+from agent import ask, brief, config, endings, judge, loop, plan, planning, prompts
 from agent.ask import NOBODY, Asker
 from agent.budget import Meter, load_prices
 from agent.endings import Ending
@@ -24,7 +24,7 @@ from agent.events import EventLog, Listener
 from agent.git import Git
 from agent.index.index import Index
 from agent.index.source import TreeSource
-from agent.loop import Conversation
+from agent.loop import Conversation, Finished
 from agent.model.types import Model
 from agent.tools import REGISTRY, Claim, Conclusion, ToolContext
 from agent.tree import BaseTree, Draft
@@ -40,6 +40,9 @@ from agent.workspace import Workspace
 from sandbox import Limits, Sandbox, open_sandbox
 
 MakeModel = Callable[[Meter, EventLog, Callable[[], bool]], Model]
+
+PLANNING = {"plan": REGISTRY["plan"], **ask.REGISTRY}
+"""What may be called when a person reads the plan before anything is done."""
 
 
 @dataclass
@@ -156,10 +159,11 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
     with run.stage(Stage.PLAN):
         conversation = Conversation(run.model, run.meter, run.events)
         brief.open_task(conversation, run.spec, index, baseline)
-        run.plan = _plan(run, conversation, base)
+        context = _context(run, harness, index)
+        finished = _plan(run, conversation, context)
     if run.spec.mode == "plan":
         return endings.planned()
-    return _work(run, harness, conversation, index, baseline)
+    return _work(run, harness, conversation, context, baseline, finished)
 
 
 def _index(run: Run, base: BaseTree) -> Index:
@@ -169,16 +173,33 @@ def _index(run: Run, base: BaseTree) -> Index:
         return index
 
 
-def _plan(run: Run, conversation: Conversation, base: BaseTree) -> Plan:
-    """The model's plan; or the one that was approved, or that one made anew with what a person said of it."""
-    specs = tools.specs(REGISTRY)
-    if run.spec.plan is None:
-        return plan.make(conversation, base.paths(), specs)
-    plan.recall(conversation, run.spec.plan)
-    if run.spec.mode == "plan":
-        return plan.revise(conversation, brief.remark(run.spec), base.paths(), specs)
-    plan.check(run.spec.plan, base.paths())
-    return run.spec.plan
+def _context(run: Run, harness: Harness, index: Index) -> ToolContext:
+    assert run.draft is not None
+    return ToolContext(
+        draft=run.draft,
+        index=index,
+        run_tests=lambda draft, tests: brief.test_report(harness.run(draft, tests, "asked"), run.spec.seed),
+        plan_first=True,
+        view=run.spec.view,
+    )
+
+
+def _plan(run: Run, conversation: Conversation, context: ToolContext) -> Finished | None:
+    """The model's plan, with the work where it did both at once; or the plan that was approved or is to be revised."""
+    spec = run.spec
+    waits = spec.mode == "plan"
+    registry = PLANNING if waits else REGISTRY
+    try:
+        if spec.plan is None:
+            return planning.make(conversation, registry, context)
+        planning.recall(conversation, spec.plan)
+        if waits:
+            return planning.revise(conversation, brief.remark(spec), registry, context)
+        plan.check(spec.plan, context.draft.base.paths())
+        context.plan = spec.plan
+        return None
+    finally:
+        run.plan, run.draft = context.plan, context.draft
 
 
 def _ask(run: Run, stack: ExitStack, asker: Asker) -> Ending:
@@ -187,7 +208,7 @@ def _ask(run: Run, stack: ExitStack, asker: Asker) -> Ending:
         git = stack.enter_context(Git(Path(run.spec.git_dir)))
         base = BaseTree.load(git, run.spec.base_sha)
     index = _index(run, base)
-    with run.stage(Stage.WORK):
+    with run.stage(Stage.ANSWER):
         conversation = Conversation(run.model, run.meter, run.events)
         brief.open_question(conversation, run.spec, index)
         context = ToolContext(base.draft(), index, run_tests=lambda draft, tests: "Nothing is run for a question.")
@@ -218,21 +239,25 @@ def _harness(run: Run, workspace: Workspace, sandbox: Sandbox) -> Harness:
     )
 
 
-def _work(run: Run, harness: Harness, conversation: Conversation, index: Index, baseline: TestRun) -> Ending:
-    """Work, measure, and hand what is wrong back to the model, a bounded number of times."""
-    assert run.draft is not None
-    context = ToolContext(
-        draft=run.draft,
-        index=index,
-        plan=run.plan,
-        run_tests=lambda draft, tests: brief.test_report(harness.run(draft, tests, "asked"), run.spec.seed),
-        view=run.spec.view,
-    )
-    conversation.say(prompts.render("work"))
+def _work(
+    run: Run,
+    harness: Harness,
+    conversation: Conversation,
+    context: ToolContext,
+    baseline: TestRun,
+    finished: Finished | None,
+) -> Ending:
+    """Work, measure, and hand what is wrong back to the model, a bounded number of times.
+
+    Args:
+        finished: the work that came with the plan.
+    """
+    if conversation.messages[-1].role == "assistant":
+        conversation.say(prompts.render("work"))
     best = _Best(run)
     for rounds_left in range(run.spec.budget.fix_rounds, -1, -1):
         with run.stage(Stage.WORK):
-            finished = best.or_latest(context, lambda: loop.work(conversation, REGISTRY, context))
+            finished = finished or best.or_latest(context, lambda: loop.work(conversation, REGISTRY, context))
         run.conclusion = finished.conclusion
         ending = endings.without_change(finished.conclusion)
         if ending is not None:
@@ -245,6 +270,7 @@ def _work(run: Run, harness: Harness, conversation: Conversation, index: Index, 
             return endings.accepted(finished.conclusion.claim, evidence)
         if rounds_left:
             conversation.answer(finished.call, brief.verdict(problems, evidence.final, rounds_left, run.spec.seed))
+            finished = None
     return endings.rejected(best.problems)
 
 
@@ -255,7 +281,7 @@ class _Best:
         self._run = run
         self.problems: tuple[str, ...] | None = None
 
-    def or_latest(self, context: ToolContext, work: Callable[[], loop.Finished]) -> loop.Finished:
+    def or_latest(self, context: ToolContext, work: Callable[[], Finished]) -> Finished:
         """Do ``work``; when it breaks off before anything was measured, what it did so far is kept."""
         try:
             return work()

@@ -1,49 +1,14 @@
-"""The plan: asked for as structured output, checked that it can be carried out. Each refusal says what to change."""
+"""What makes a plan sound: each reason to refuse one says what to change. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from graphlib import CycleError, TopologicalSorter
 
-from agent import prompts
 from agent.errors import UserError
-from agent.loop import Conversation
-from agent.model.structured import structured
-from agent.model.types import Message, ToolSpec
 from agent.types import Plan, PlanStep
 
 MAX_STEPS = 20
-
-
-def make(conversation: Conversation, existing: Collection[str], tools: Sequence[ToolSpec]) -> Plan:
-    """Ask for a plan in the conversation.
-
-    Args:
-        existing: every path of the base commit.
-        tools: what the work after the plan will offer, so that both share a cached prefix.
-
-    Raises:
-        InvalidOutput: it stayed unusable after one correction.
-        GraftsmithError: whatever the model call raises.
-    """
-    conversation.say(prompts.render("plan"))
-    return _asked(conversation, existing, tools)
-
-
-def recall(conversation: Conversation, plan: Plan) -> None:
-    """Put a plan that was made earlier into the conversation, where the model would have given it."""
-    conversation.say(prompts.render("plan"))
-    conversation.messages.append(Message.assistant(plan.model_dump_json()))
-
-
-def revise(conversation: Conversation, remark: str, existing: Collection[str], tools: Sequence[ToolSpec]) -> Plan:
-    """Ask for another plan after :func:`recall`; arguments and errors as for :func:`make`.
-
-    Args:
-        remark: what a person said of the plan, fenced.
-    """
-    conversation.say(prompts.render("revise", remark=remark))
-    return _asked(conversation, existing, tools)
 
 
 def check(plan: Plan, existing: Collection[str]) -> None:
@@ -55,15 +20,6 @@ def check(plan: Plan, existing: Collection[str]) -> None:
         raise UserError(
             "The plan does not fit the code", why=" ".join(found[:3]), todo="Ask for a new plan on the present state"
         )
-
-
-def _asked(conversation: Conversation, existing: Collection[str], tools: Sequence[ToolSpec]) -> Plan:
-    answer = structured(
-        conversation.model, conversation.messages, Plan, problems=lambda plan: problems(plan, existing), tools=tools
-    )
-    conversation.messages += answer.transcript
-    conversation.events.emit("decision", plan=answer.value.model_dump())
-    return answer.value
 
 
 def problems(plan: Plan, existing: Collection[str]) -> tuple[str, ...]:

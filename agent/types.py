@@ -29,6 +29,7 @@ class Stage(StrEnum):
     INDEX = "index"
     BASELINE = "baseline"
     PLAN = "plan"
+    ANSWER = "answer"
     WORK = "work"
     VERIFY = "verify"
     PROVE = "prove"
@@ -176,6 +177,8 @@ class RunSpec(Value):
 class PlanStep(Value):
     """One step: what it achieves, where, after what, and how to see that it is done."""
 
+    model_config = ConfigDict(coerce_numbers_to_str=True)  # models number their steps
+
     id: str
     objective: str
     files: tuple[str, ...] = ()
@@ -305,6 +308,11 @@ class Proof(Value):
     def holds(self) -> bool:
         return self.on_base in (TestOutcome.FAILED, TestOutcome.ERROR) and self.on_head == TestOutcome.PASSED
 
+    @property
+    def guards(self) -> bool:
+        """Passes on both: it proves nothing, and keeps what was right as it is."""
+        return self.on_base == TestOutcome.PASSED and self.on_head == TestOutcome.PASSED
+
 
 class IntegrityFinding(Value):
     """A change that could make tests say less than before."""
@@ -328,6 +336,11 @@ class Evidence(Value):
     isolation: str = ""
 
     @property
+    def turned(self) -> tuple[Proof, ...]:
+        """The tests that went red → green."""
+        return tuple(proof for proof in self.proof if proof.holds)
+
+    @property
     def proven(self) -> bool:
         """Something went red → green, nothing got worse, and no test was weakened."""
         return (
@@ -335,8 +348,8 @@ class Evidence(Value):
             and self.final.status in (SuiteStatus.OK, SuiteStatus.FAILING)
             and self.comparison is not None
             and self.comparison.clean
-            and bool(self.proof)
-            and all(p.holds for p in self.proof)
+            and bool(self.turned)
+            and all(p.holds or p.guards for p in self.proof)
             and not self.integrity
         )
 

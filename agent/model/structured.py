@@ -63,7 +63,7 @@ def structured(
             max_output_tokens=max_output_tokens,
             on_text=on_text,
         )
-        value, wrong = _read(reply, schema)
+        value, wrong = read(reply, schema)
         wrong = wrong or (problems(value) if value is not None else ())
         # The calls are not carried out; left in the history they would wait for results for ever.
         transcript.append(Message.assistant(reply.as_message().content or "[tool calls, not carried out]"))
@@ -77,7 +77,12 @@ def structured(
     )
 
 
-def _read(reply: Reply, schema: type[T]) -> tuple[T | None, Sequence[str]]:
+def read(reply: Reply, schema: type[T]) -> tuple[T | None, Sequence[str]]:
+    """The value in the reply's text, or what is wrong with it, one sentence each.
+
+    Raises:
+        ContentRefused: the model or a filter declined.
+    """
     if reply.finish in (Finish.REFUSAL, Finish.CONTENT_FILTER):
         why = reply.refusal or "the provider's filter withheld the reply"
         raise ContentRefused("the model declined the task", why=why[:300], todo="Rephrase the task")

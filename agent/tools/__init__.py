@@ -21,6 +21,7 @@ from agent.tools import (
     list_files,
     move,
     outline_file,
+    plan,
     read,
     references,
     rename,
@@ -35,7 +36,7 @@ from agent.tools.base import Claim, Conclusion, Limits, Registry, Tool, ToolCont
 __all__ = ["REGISTRY", "Claim", "Conclusion", "Limits", "Tool", "ToolContext", "ToolResult", "call", "specs"]
 
 _MODULES = (
-    *(search, grep, find_symbol, references, read, list_files, outline_file),
+    *(plan, search, grep, find_symbol, references, read, list_files, outline_file),
     *(edit_file, insert, replace_symbol, rename, write, delete, move, revert, diff, run_tests, finish),
 )
 REGISTRY: Registry = {module.TOOL.name: module.TOOL for module in _MODULES}

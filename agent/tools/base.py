@@ -72,6 +72,8 @@ class ToolContext:
     run_tests: Callable[[Draft, tuple[str, ...]], str]
     """Runs the named tests (none: all) on a draft and says what came of it, for the model."""
     plan: Plan | None = None
+    plan_first: bool = False
+    """Nothing is done before there is a plan."""
     syntax_ok: SyntaxOk = syntax.ok
     told_unchanged: bool = False
     """The model was told that it finished without a change; when it insists, that is its conclusion."""

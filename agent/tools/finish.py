@@ -16,6 +16,8 @@ class Finish(Arguments):
 
 def run(context: ToolContext, arguments: Finish) -> ToolResult:
     claim = arguments.claim
+    if claim is Claim.DONE and context.plan_first and context.plan is None:
+        raise ToolRefusal("There is no plan", todo="Call plan and finish; the changes so far stay")
     if claim is Claim.DONE and not context.draft.edits:
         if not context.told_unchanged:
             context.told_unchanged = True
@@ -34,9 +36,9 @@ def run(context: ToolContext, arguments: Finish) -> ToolResult:
 
 TOOL = Tool(
     "finish",
-    "End the work. The harness then runs all tests and says what it found. Claims: done; no_change (nothing should be); "
-    "already_fixed; not_reproduced "
-    "(with a test that shows it); needs_input (with a question); blocked.",
+    "End the work. The harness then runs all tests and says what it found. Claims: done; no_change (nothing to do); "
+    "already_fixed, not_reproduced (each with a new test that passes on the unchanged code); needs_input (with a "
+    "question); blocked.",
     Finish,
     run,
 )

@@ -21,6 +21,7 @@ _STAGES = {
     Stage.INDEX: "Reading the repository",
     Stage.BASELINE: "Running the tests as they are",
     Stage.PLAN: "Planning",
+    Stage.ANSWER: "Looking for the answer",
     Stage.WORK: "Changing the code",
     Stage.VERIFY: "Running the tests with the change",
     Stage.PROVE: "Proving: red before, green after",
@@ -134,7 +135,10 @@ def evidence(console: Console, evidence: Evidence) -> None:
         table = Table("test", "before", "after", title="Proof", title_justify="left")
         for proof in evidence.proof:
             table.add_row(
-                escape(proof.test), str(proof.on_base), str(proof.on_head), style="" if proof.holds else "red"
+                escape(proof.test),
+                str(proof.on_base),
+                str(proof.on_head),
+                style="" if proof.holds or proof.guards else "red",
             )
         console.print(table)
     for finding in evidence.integrity:

@@ -60,6 +60,9 @@ _CONFIGURED: Final = (
     ("setup.cfg", r"(?m)^\[tool:pytest\]"),
 )
 
+_ADDED: Final = re.compile(r"(?ms)^\s*addopts\s*=.*?(?=^[^\s\]]|\Z)")
+"""What a configuration adds to every call of pytest."""
+
 
 def detect(files: Files) -> TestPlan | None:
     reason = _reason(files)
@@ -121,7 +124,10 @@ def _options(files: Files, line: str) -> tuple[str, ...]:
     options = ["-o", "junit_family=xunit1", "--maxfail=0", "--continue-on-collection-errors", "--color=no"]
     if "no:cacheprovider" not in said:
         options += ["-o", "cache_dir=/tmp/pytest-cache"]
-    if "--cov" in said:  # a threshold says nothing of a selection, and its exit status would look like a contradiction
+    added = "\n".join(match for name, _ in _CONFIGURED for match in _ADDED.findall(text(files, name)))
+    if "--cov" in line + added:
+        # A threshold says nothing of a selection, and its exit status would look like a contradiction. Elsewhere, say in
+        # a command of tox, the option does not mean that the plugin is there.
         options.append("--no-cov")
     return tuple(options)
 

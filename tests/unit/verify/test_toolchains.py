@@ -93,6 +93,13 @@ def test_coverage_thresholds_say_nothing_of_a_selection() -> None:
     assert "--no-cov" in TOOLCHAINS[plan.toolchain].invoke(plan, files, (), "/w").argv[2]
 
 
+def test_coverage_that_only_tox_asks_for_is_no_reason_to_switch_it_off() -> None:
+    tox = b"[testenv]\ndeps = pytest-cov\ncommands = pytest --cov=x\n[pytest]\naddopts =\n  -q\n"
+    files = Snapshot({"tox.ini": tox, "tests/test_x.py": b""})
+    plan = detect(files, Commands())
+    assert "--no-cov" not in TOOLCHAINS[plan.toolchain].invoke(plan, files, (), "/w").argv[2]
+
+
 def test_what_a_python_project_needs_for_its_tests() -> None:
     files = Snapshot(
         {
