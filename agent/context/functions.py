@@ -60,7 +60,6 @@ def features(evidence: Evidence, files: Sequence[int], file_scores: Floats) -> F
         ("whole", evidence.whole),
         ("title", evidence.title),
         ("prose", evidence.prose),
-        ("code", evidence.code),
     ):
         values = scores.chunks[chunks]
         columns[f"{name}: score"] = values / max(1e-6, float(values.max()))

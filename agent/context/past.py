@@ -15,6 +15,9 @@ from agent.index.words import Stems, words
 _MAX_FILES = 12
 """A commit that touches more says little about each of them."""
 
+_COMMITS = 300
+"""How many of the best matching commits are looked at."""
+
 _TRAILER = re.compile(
     r"^(?:signed-off-by|co-authored-by|reviewed-by|git-svn-id|cherry picked|conflicts):?.*$", re.I | re.M
 )
@@ -52,42 +55,21 @@ class Past:
                 out[found] += weight * idf * times * 2.2 / (times + self._norm[found])
         return out
 
-    def signals(self, paths: Sequence[str], query: Mapping[str, float], files: Floats) -> dict[str, Floats]:
+    def signal(self, paths: Sequence[str], query: Mapping[str, float]) -> Floats:
+        """For each path the best matching commits that touched it: 1 · best + ½ · second + ⅓ · third + …
+
+        A commit counts less the more files it touched.
+        """
         number = {path: i for i, path in enumerate(paths)}
         scores = self.scores(query)
-        order = np.argsort(-scores, kind="stable")[:300]
-        best = np.zeros(len(paths), np.float32)
         total = np.zeros(len(paths), np.float32)
         seen = np.zeros(len(paths), np.int32)
-        for commit in order.tolist():
+        for commit in np.argsort(-scores, kind="stable")[:_COMMITS].tolist():
             if scores[commit] <= 0:
                 break
-            touched = [number[f] for f in self.commits[commit].files if f in number]
-            if not 0 < len(touched) <= _MAX_FILES:
-                continue
-            value = scores[commit] / np.log2(1 + len(touched))
-            for file in touched:
-                best[file] = max(best[file], value)
-                seen[file] += 1
-                total[file] += value / seen[file]
-        rate = np.zeros(len(paths), np.float32)
-        recent = np.zeros(len(paths), np.float32)
-        together = np.zeros(len(paths), np.float32)
-        top = set(np.argsort(-files, kind="stable")[:5].tolist())
-        for at, commit in enumerate(self.commits):
-            touched = [number[f] for f in commit.files if f in number]
-            if not 0 < len(touched) <= _MAX_FILES:
-                continue
-            for file in touched:
-                rate[file] += 1
-                recent[file] += 1.0 / (1 + at / 300)
-            if top.intersection(touched):
+            touched = [number[path] for path in self.commits[commit].files if path in number]
+            if 0 < len(touched) <= _MAX_FILES:
                 for file in touched:
-                    together[file] += 1.0 / len(touched)
-        return {
-            "history: best commit": best,
-            "history: commits": total,
-            "history: change rate": np.log1p(rate),
-            "history: recent": np.log1p(recent),
-            "history: together": np.log1p(together),
-        }
+                    seen[file] += 1
+                    total[file] += scores[commit] / np.log2(1 + len(touched)) / seen[file]
+        return total

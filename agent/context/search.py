@@ -11,6 +11,7 @@ from agent.context.functions import FunctionFeatures, features
 from agent.context.issue import read_issue
 from agent.context.past import Past
 from agent.context.rank import Ranked, Reason, rank_files, rank_functions, weights
+from agent.context.semantic import Semantic
 from agent.context.signals import Evidence, gather, prior
 from agent.index.history import Commit
 from agent.index.index import Index
@@ -46,11 +47,19 @@ class SearchResult(NamedTuple):
     functions: tuple[FunctionHit, ...]
 
 
-def search(index: Index, query: str, k: int = 20, history: Sequence[Commit] | None = None) -> SearchResult:
+def search(
+    index: Index,
+    query: str,
+    k: int = 20,
+    history: Sequence[Commit] | None = None,
+    semantic: Semantic | None = None,
+) -> SearchResult:
     """See :meth:`agent.index.index.Index.search`."""
     if not index.paths or not query.strip():
         return SearchResult((), ())
-    evidence = gather(index, read_issue(query), _past(index, history))
+    issue = read_issue(query)
+    meaning = semantic.scores(index, issue) if semantic is not None else None
+    evidence = gather(index, issue, _past(index, history), meaning)
     ranked = rank_files(evidence.files, prior(index))
     order = [f for f in np.argsort(-ranked.scores, kind="stable").tolist() if ranked.scores[f] > 0]
     hits = tuple(Hit(index.paths[f], float(ranked.scores[f]), ranked.why(f)) for f in order[:k])

@@ -33,14 +33,13 @@ class Evidence:
     whole: Scores
     title: Scores
     prose: Scores
-    code: Scores
     stems: Mapping[str, float]
     title_stems: Mapping[str, float]
     files: Mapping[str, Floats]
 
 
-def gather(index: Index, issue: Issue, past: Past | None) -> Evidence:
-    """All signals of an issue."""
+def gather(index: Index, issue: Issue, past: Past | None, meaning: Floats | None = None) -> Evidence:
+    """All signals of an issue. ``meaning`` (C) is the similarity of each chunk, where there is one."""
     graph = index.graph
     wanted = np.ones(len(index.paths), bool)
     wanted[list(graph.tests)] = False
@@ -49,18 +48,15 @@ def gather(index: Index, issue: Issue, past: Past | None) -> Evidence:
     said = {name: query_of(stems.of(words(text))) for name, text in _texts(issue).items()}
     title3 = {stem: 3 * weight for stem, weight in said["title"].items()}
     query = damped(title3, said["prose"], said["code"], said["traces"])
-    title, prose = damped(said["title"]), damped(said["title"], said["prose"])
+    title = damped(said["title"])
     scores = {
         "whole": lexical.score(query),
         "title": lexical.score(title),
-        "prose": lexical.score(prose),
-        "code": lexical.score(damped(said["code"])),
+        "prose": lexical.score(damped(said["title"], said["prose"])),
     }
     files: dict[str, Floats] = {}
     for name, score in scores.items():
-        best, top = best_chunks(score.chunks, index)
-        files[f"{name}: best function"] = best
-        files[f"{name}: best functions"] = top
+        files[f"{name}: best functions"] = best_chunks(score.chunks, index)
         files[f"{name}: file"] = score.files
     files["path"] = path_words(index, query)
     files["path title"] = path_words(index, title)
@@ -71,17 +67,15 @@ def gather(index: Index, issue: Issue, past: Past | None) -> Evidence:
     files["usage"] = usage(issue.names, index, wanted)
     files["qualified"] = qualified(issue.names, graph)
     files["imported"] = imported(issue.code, graph)
-    files["bases"] = bases(issue.names, graph)
-    files["called"] = called(scores["whole"].chunks, index)
     files["tests"] = through_tests(index, query)
-    files["imports"] = neighbours(scores["whole"].files, graph)
+    files["imports"] = imports_of(scores["whole"].files, graph)
     if past is not None:
-        files.update(past.signals(index.paths, query, scores["whole"].files))
+        files["history"] = past.signal(index.paths, query)
+    if meaning is not None:
+        files["meaning: best functions"] = best_chunks(meaning, index)
     keep = wanted.astype(np.float32)
     files = {name: (values * keep).astype(np.float32) for name, values in files.items()}
-    return Evidence(
-        index, issue, lexical, scores["whole"], scores["title"], scores["prose"], scores["code"], query, title, files
-    )
+    return Evidence(index, issue, lexical, scores["whole"], scores["title"], scores["prose"], query, title, files)
 
 
 _SIDE = frozenset(
@@ -115,19 +109,16 @@ def _texts(issue: Issue) -> dict[str, str]:
     }
 
 
-def best_chunks(chunks: Floats, index: Index) -> tuple[Floats, Floats]:
-    """(best, 1 · best + ½ · second + ⅓ · third) of the chunk scores of each file."""
-    files = index.corpus.files
-    best, total = np.zeros(files, np.float32), np.zeros(files, np.float32)
-    found = np.flatnonzero(chunks > 0)
+def best_chunks(chunks: Floats, index: Index) -> Floats:
+    """1 · best + ½ · second + ⅓ · third of the chunk scores of each file."""
+    total = np.zeros(index.corpus.files, np.float32)
+    found = np.flatnonzero((chunks > 0) & (index.corpus.chunk_file >= 0))
     left = found[np.argsort(-chunks[found], kind="stable")]
-    for rank, share in enumerate(_TOP):
+    for share in _TOP:
         owner, first = np.unique(index.corpus.chunk_file[left], return_index=True)
         total[owner] += share * chunks[left[first]]
-        if rank == 0:
-            best[owner] = chunks[left[first]]
         left = np.delete(left, first)
-    return best, total
+    return total
 
 
 # ── paths ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -285,48 +276,7 @@ def imported(code: str, graph: Graph) -> Floats:
     return out
 
 
-_BASES = re.compile(r"\(([^()]*)\)|(?:extends|implements|:)\s+([^{]*)")
-
-
-def bases(names: Iterable[str], graph: Graph) -> Floats:
-    """Files that define the base classes of what the issue names: behaviour is often inherited."""
-    out = np.zeros(len(graph.paths), np.float32)
-    for name in plain(names):
-        classes = [(f, at) for f, at in graph.defined.get(name, ()) if f not in graph.tests]
-        if not 0 < len(classes) <= 3:
-            continue
-        for file, at in classes:
-            symbol = graph.records[file].symbols[at]
-            if symbol.kind == "class":
-                for base in _bases(symbol.signature):
-                    homes = {f for f, _ in graph.defined.get(base, ())} - graph.tests
-                    for home in homes if len(homes) <= 3 else ():
-                        out[home] += 1.0 / len(homes) / len(classes)
-    return out
-
-
-def _bases(signature: str) -> list[str]:
-    match = _BASES.search(signature)
-    return re.findall(r"\w+", match[1] or match[2] or "") if match else []
-
-
 # ── structure ────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def called(chunks: Floats, index: Index, *, top: int = 12) -> Floats:
-    """Files that define what the best functions use: the fix is often in a helper that the issue never names."""
-    out = np.zeros(len(index.paths), np.float32)
-    graph, corpus = index.graph, index.corpus
-    for chunk in np.argsort(-chunks, kind="stable")[:top].tolist():
-        file, number = int(corpus.chunk_file[chunk]), int(corpus.chunk_number[chunk])
-        if chunks[chunk] <= 0 or file < 0:
-            continue
-        for word in index.words_of(file, number):
-            homes = {f for f, _ in graph.defined.get(word, ()) if f not in graph.tests and f != file}
-            if 0 < len(homes) <= 4:
-                for home in homes:
-                    out[home] += chunks[chunk] / len(homes)
-    return out
 
 
 def through_tests(index: Index, query: Mapping[str, float], *, top: int = 8) -> Floats:
@@ -359,8 +309,8 @@ def through_tests(index: Index, query: Mapping[str, float], *, top: int = 8) -> 
     return out
 
 
-def neighbours(files: Floats, graph: Graph, *, top: int = 10) -> Floats:
-    """Files that import, or are imported by, the best files."""
+def imports_of(files: Floats, graph: Graph, *, top: int = 10) -> Floats:
+    """Files that the best files import: the fix is often one step down."""
     out = np.zeros(len(files), np.float32)
     order = np.argsort(-files, kind="stable")[:top]
     for file in order.tolist():

@@ -31,6 +31,7 @@ from agent.index.workers import Job, Workers
 
 if TYPE_CHECKING:
     from agent.context.search import SearchResult
+    from agent.context.semantic import Semantic
 
 T = TypeVar("T")
 
@@ -106,17 +107,25 @@ class Index:
         except OSError:
             return ""
 
-    def search(self, query: str, k: int = 20, history: Sequence[Commit] | None = None) -> SearchResult:
+    def search(
+        self,
+        query: str,
+        k: int = 20,
+        history: Sequence[Commit] | None = None,
+        *,
+        semantic: Semantic | None = None,
+    ) -> SearchResult:
         """Files and functions that an issue is about, best first, each with the reasons.
 
         Args:
             query: the issue as a person wrote it; its first line is taken as the title.
             k: how many files; functions come from the best 20.
             history: earlier commits, newest first.
+            semantic: meaning as one more signal, where an endpoint for embeddings is configured.
         """
         from agent.context.search import search  # ranking builds on the index, not the other way round
 
-        return search(self, query, k, history)
+        return search(self, query, k, history, semantic)
 
     def symbols(self, name: str) -> list[Located]:
         """Definitions called ``name``, plain or qualified."""

@@ -1,0 +1,208 @@
+"""The optional layer of meaning and the optional rerank, against local endpoints through the real clients."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Iterator, Sequence
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from agent.context.issue import read_issue
+from agent.context.rerank import rerank
+from agent.context.semantic import BATCH, Semantic
+from agent.errors import OperatorError, RetryLater
+from agent.index.index import Index
+from agent.model.embeddings import OpenAIEmbedder
+from agent.model.types import CallUsage, Message, Reply
+from agent.types import ModelEndpoint
+from tests.unit.index.helpers import index_of
+
+LIMIT = 8_192 * 4
+"""Characters; stands for 8,192 tokens."""
+
+
+class Endpoint:
+    """An embedding endpoint: vectors by words, 400 for what is empty or too long, answers out of order."""
+
+    def __init__(self) -> None:
+        self.requests = 0
+        self.inputs: list[str] = []
+        self.failures: list[int] = []
+        self.size = 512
+        self.limit = LIMIT
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                status, answer = outer.answer(body["input"])
+                data = json.dumps(answer).encode()
+                self.send_response(status)
+                self.send_header("content-type", "application/json")
+                self.send_header("content-length", str(len(data)))
+                self.end_headers()
+                self.wfile.write(data)
+
+            def log_message(self, *_: object) -> None: ...
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def answer(self, inputs: Sequence[str]) -> tuple[int, dict[str, Any]]:
+        self.requests += 1
+        if self.failures:
+            return self.failures.pop(0), {"error": {"message": "no"}}
+        if any(not text or len(text) > self.limit for text in inputs):
+            return 400, {"error": {"message": "input too long or empty"}}
+        self.inputs += inputs
+        data = [{"object": "embedding", "index": i, "embedding": self.vector(t)} for i, t in enumerate(inputs)]
+        return 200, {
+            "object": "list",
+            "model": "m",
+            "data": data[::-1],
+            "usage": {"prompt_tokens": 1, "total_tokens": 1},
+        }
+
+    def vector(self, text: str) -> list[float]:
+        out = [0.0] * self.size
+        for word in re.findall(r"[a-z]+\d*", text.lower()):
+            out[int(hashlib.sha256(word.encode()).hexdigest()[:8], 16) % self.size] += 1.0
+        return out
+
+
+@pytest.fixture
+def endpoint() -> Iterator[Endpoint]:
+    made = Endpoint()
+    yield made
+    made.server.shutdown()
+    made.server.server_close()
+
+
+def embedder(endpoint: Endpoint) -> OpenAIEmbedder:
+    return OpenAIEmbedder(ModelEndpoint(base_url=endpoint.url, api_key="k", model="m"), longest_pause_s=0.01)
+
+
+def forty(folder: Path) -> Index:
+    files = {f"f{i:02}.py": f"def job_{i}(argument):\n    return 'subject number{i}'\n" for i in range(40)}
+    files["f01.py"] = "TABLE = {" + "".join(f"'key_{i}': {i},\n" for i in range(8_000)) + "}\n"
+    files["f02.py"] = ""
+    return index_of(folder, files)
+
+
+def test_one_long_input_costs_nobody_else(tmp_path: Path, endpoint: Endpoint) -> None:
+    index = forty(tmp_path)
+    semantic = Semantic(embedder(endpoint))
+    scores = semantic.scores(index, read_issue("subject number7"))
+    sent = {text.split("\n")[0] for text in endpoint.inputs}
+    assert sent >= {path for path in index.paths if path != "f02.py"}
+    assert "f02.py" not in sent
+    assert "" not in endpoint.inputs
+    assert endpoint.requests <= 1 + -(-(39 + 8) // BATCH) + 4
+    assert index.paths[int(index.corpus.chunk_file[int(np.argmax(scores))])] == "f07.py"
+    assert index.search("key_7999").files[0].path == "f01.py"
+
+
+def test_refused_inputs_are_found_by_halving_and_cut(tmp_path: Path, endpoint: Endpoint) -> None:
+    endpoint.limit = 600
+    files = {f"f{i:02}.py": f"def job_{i}(): return 1\n" for i in range(40)}
+    files["f09.py"] = "def long_one():\n" + "    do_something_here()\n" * 60
+    index = index_of(tmp_path, files)
+    semantic = Semantic(embedder(endpoint))
+    scores = semantic.scores(index, read_issue("job_3"))
+    assert np.count_nonzero(scores) >= 1
+    assert any("cut" in note for note in semantic.notes)
+    assert endpoint.requests < 20
+
+
+def test_vectors_are_kept(tmp_path: Path, endpoint: Endpoint) -> None:
+    for expected in (40, 0):
+        before = len(endpoint.inputs)
+        semantic = Semantic(embedder(endpoint), tmp_path / "v.sqlite")
+        index = index_of(tmp_path / "t", {f"f{i}.py": f"def job_{i}(): return 1\n" for i in range(39)})
+        semantic.scores(index, read_issue("job_3"))
+        semantic.close()
+        assert len(endpoint.inputs) - before == expected
+
+
+def test_another_dimension_means_all_anew(tmp_path: Path, endpoint: Endpoint) -> None:
+    index = index_of(tmp_path / "t", {"a.py": "def alpha(): return 1\n", "b.py": "def beta(): return 2\n"})
+    semantic = Semantic(embedder(endpoint), tmp_path / "v.sqlite")
+    assert semantic.scores(index, read_issue("alpha")).max() > 0
+    endpoint.size = 384
+    assert semantic.scores(index, read_issue("beta now")).max() > 0
+
+
+def test_failures_that_pass_are_retried_and_others_noted(tmp_path: Path, endpoint: Endpoint) -> None:
+    index = index_of(tmp_path, {"a.py": "def alpha(): return 1\n"})
+    endpoint.failures = [503, 429]
+    assert Semantic(embedder(endpoint)).scores(index, read_issue("alpha")).max() > 0
+    endpoint.failures = [401]
+    semantic = Semantic(embedder(endpoint))
+    assert semantic.scores(index, read_issue("alpha")).max() == 0
+    assert len(semantic.notes) == 1
+    endpoint.failures = [500] * 9
+    with pytest.raises(RetryLater):
+        embedder(endpoint).embed(["x"])
+    endpoint.failures = [403]
+    with pytest.raises(OperatorError):
+        embedder(endpoint).embed(["x"])
+
+
+def test_a_damaged_vector_file_is_made_anew(tmp_path: Path, endpoint: Endpoint) -> None:
+    (tmp_path / "v.sqlite").write_bytes(b"\xaa" * 4096)
+    index = index_of(tmp_path / "t", {"a.py": "def alpha(): return 1\n"})
+    assert Semantic(embedder(endpoint), tmp_path / "v.sqlite").scores(index, read_issue("alpha")).max() > 0
+
+
+def test_meaning_joins_the_other_signals(tmp_path: Path, endpoint: Endpoint) -> None:
+    index = forty(tmp_path)
+    result = index.search("subject number7", semantic=Semantic(embedder(endpoint)))
+    assert result.files[0].path == "f07.py"
+    assert any("meaning" in reason.signal for reason in result.files[0].why)
+
+
+class Says:
+    """A chooser with a fixed answer; keeps what it was asked."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.asked: list[str] = []
+
+    def complete(self, messages: Sequence[Message], **_: Any) -> Reply:
+        self.asked.append(messages[0].content)
+        return Reply(text=self.text, tool_calls=(), finish="stop", usage=CallUsage(model="m"))
+
+
+def test_rerank_moves_and_never_adds(tmp_path: Path) -> None:
+    index = index_of(tmp_path, {f"f{i}.py": f"def shared_job_{i}(): return 'shared'\n" for i in range(6)})
+    result = index.search("shared job")
+    chooser = Says(json.dumps({"order": [3, 99, -1, 3, "x"]}))
+    again = rerank(result, index, "shared job", chooser, seed="s")
+    assert again.files[0] == result.files[3]
+    assert sorted(again.files) == sorted(result.files)
+    assert sorted(again.functions) == sorted(result.functions)
+    by_function = rerank(result, index, "x", Says(json.dumps({"order": [len(result.files) + 2]})), seed="s")
+    assert by_function.functions[0] == result.functions[2]
+    assert by_function.files[0].path == result.functions[2].path
+
+
+@pytest.mark.parametrize("answer", ["", "not json", "[]", '{"order": 5}', '{"other": []}', "null"])
+def test_a_useless_answer_changes_nothing(tmp_path: Path, answer: str) -> None:
+    index = index_of(tmp_path, {"a.py": "def alpha(): return 1\n"})
+    result = index.search("alpha")
+    assert rerank(result, index, "alpha", Says(answer), seed="s") == result
+
+
+def test_rerank_keeps_its_budget(tmp_path: Path) -> None:
+    index = index_of(tmp_path, {f"f{i}.py": f"def shared_job_{i}(): return 'shared'\n" for i in range(60)})
+    chooser = Says('{"order": []}')
+    rerank(index.search("shared job"), index, "shared job " * 9_000, chooser, seed="s", budget_tokens=900)
+    assert len(chooser.asked[0]) < 900 * 8
