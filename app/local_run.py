@@ -100,6 +100,7 @@ def _spec(settings: EngineSettings, origin: Path, wish: Wish) -> RunSpec:
         task=wish.task,
         mode=wish.mode,
         plan=wish.plan,
+        review=settings.review,
         git_dir=str(git_dir),
         base_sha=wish.base_sha or head,
         view=str(origin),

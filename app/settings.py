@@ -72,6 +72,8 @@ class EngineSettings(BaseSettings):
     max_minutes: float | None = Field(default=60.0, gt=0, validation_alias="GRAFTSMITH_MAX_MINUTES")
     max_steps: int | None = Field(default=100, gt=0, validation_alias="GRAFTSMITH_MAX_STEPS")
     fix_rounds: int = Field(default=3, ge=0, le=20, validation_alias="GRAFTSMITH_FIX_ROUNDS")
+    review: bool = Field(default=True, validation_alias="GRAFTSMITH_REVIEW")
+    """An accepted change is read once more by the model: one call, at most one more round of repairs."""
     command_timeout_s: float = Field(default=900.0, gt=0, validation_alias="GRAFTSMITH_COMMAND_TIMEOUT")
     """Wall seconds for one command of the target, its whole test suite included."""
     prices: Path | None = Field(default=None, validation_alias="GRAFTSMITH_PRICES")

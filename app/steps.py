@@ -10,7 +10,7 @@ import asyncio
 import base64
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,11 +20,11 @@ from agent.errors import UserError
 from agent.files import replace_file
 from agent.git import Git
 from agent.tree import BaseTree
-from agent.types import ChangeSet, ModelEndpoint, Outcome, RunResult, RunSpec, Task, Value
+from agent.types import ChangeSet, Mode, ModelEndpoint, Outcome, Plan, RunResult, RunSpec, Task, Value
 from app import report
 from app.github import Access, GitHubApp, Issue, Repository
 from app.jobs.store import JobStore
-from app.jobs.types import Command, Ending
+from app.jobs.types import Command, Ending, Job, Word
 from app.jobs.workflow import Halted, Work
 from app.llm.ledger import RunMeters
 from app.llm.run_tokens import issue_token
@@ -67,6 +67,23 @@ class Brief(Value):
     head_branch: str | None = None
     """The pull request's own branch, when the job works on one."""
     from_fork: bool = False
+    mode: Mode = "work"
+    plan: Plan | None = None
+    """See ``RunSpec.plan``."""
+
+
+_MODES: Mapping[Word, Mode] = {Word.ASK: "ask", Word.PLAN: "plan", Word.REVISE: "plan"}
+"""The rest is work."""
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a job is about, once earlier jobs have been looked at."""
+
+    word: Word
+    request: str
+    planned: Job | None = None
+    """The job whose plan is approved or revised."""
 
 
 @dataclass(frozen=True)
@@ -159,34 +176,58 @@ class GitHubSteps:
     # ── prepare ──
 
     async def prepare(self, work: Work) -> Ending | None:
-        brief = self._stored_brief(work) or await self._make_brief(work)
+        brief = self._stored_brief(work)
+        if brief is None:
+            asked = asked_for(work.job, await work.of_issue())
+            if isinstance(asked, Ending):
+                return asked
+            brief = await self._make_brief(work, asked)
         await self._fetch(work, brief.base_sha)
         await work.save(artefacts=work.job.artefacts.model_copy(update={"base_sha": brief.base_sha}))
         return None
 
-    async def _make_brief(self, work: Work) -> Brief:
+    async def _make_brief(self, work: Work, asked: Asked) -> Brief:
         command = work.job.command
         repository = self._repository(command)
         issue = await repository.issue(command.number)
-        task = await self._task(repository, work, issue)
+        approved = asked.planned if asked.word is Word.APPROVE else None
+        task = self._approved_task(approved, asked) or await self._task(repository, work, issue, asked.request)
+        # What was approved is a plan of one commit: it is carried out on that, however far the branch has moved.
+        fixed = approved.artefacts.base_sha if approved else None
+        plan = asked.planned.artefacts.plan if asked.planned else None
+        mode = _MODES.get(asked.word, "work")
         if issue.is_pull:
             pull = await repository.pull(command.number)
             brief = Brief(
                 task=task,
                 base_ref=pull.base.ref,
-                base_sha=await self._fetch(work, f"refs/pull/{pull.number}/head"),
+                base_sha=await self._fetch(work, fixed or f"refs/pull/{pull.number}/head"),
                 head_branch=pull.head.ref,
                 from_fork=pull.from_fork(repository.id),
+                mode=mode,
+                plan=plan,
             )
         else:
             base_ref = (await repository.facts()).default_branch
-            brief = Brief(task=task, base_ref=base_ref, base_sha=await self._fetch(work, f"refs/heads/{base_ref}"))
+            base_sha = await self._fetch(work, fixed or f"refs/heads/{base_ref}")
+            brief = Brief(task=task, base_ref=base_ref, base_sha=base_sha, mode=mode, plan=plan)
         replace_file(self._places.job(work.job.id) / "brief.json", brief.model_dump_json().encode())
         return brief
 
+    def _approved_task(self, planned: Job | None, asked: Asked) -> Task | None:
+        """The task as it stood when the plan was made: that was approved, and its author may have changed it since."""
+        brief = self._brief_of(planned.id) if planned else None
+        if brief is None:
+            return None
+        request = "\n\n".join(part for part in (brief.task.request, asked.request) if part)
+        return brief.task.model_copy(update={"request": request})
+
     def _stored_brief(self, work: Work) -> Brief | None:
+        return self._brief_of(work.job.id)
+
+    def _brief_of(self, job_id: str) -> Brief | None:
         try:
-            return Brief.model_validate_json((self._places.job(work.job.id) / "brief.json").read_bytes())
+            return Brief.model_validate_json((self._places.job(job_id) / "brief.json").read_bytes())
         except FileNotFoundError:
             return None
 
@@ -195,7 +236,7 @@ class GitHubSteps:
         assert brief is not None, "the step before wrote it"
         return brief
 
-    async def _task(self, repository: Repository, work: Work, issue: Issue) -> Task:
+    async def _task(self, repository: Repository, work: Work, issue: Issue, request: str) -> Task:
         """The issue, and what people who may command us said before they asked."""
         command = work.job.command
         asked = datetime.fromtimestamp(work.job.created_at, UTC)
@@ -211,7 +252,7 @@ class GitHubSteps:
         return Task(
             title=issue.title,
             body=issue.body,
-            request=command.request,
+            request=request,
             comments=tuple(said[-20:]),
             number=issue.number,
         )
@@ -242,6 +283,8 @@ class GitHubSteps:
     async def run(self, work: Work) -> Ending | None:
         brief = self._brief(work)
         result = await self._run(work, brief, number=1)
+        if result.outcome is Outcome.PLANNED:
+            await work.save(artefacts=work.job.artefacts.model_copy(update={"plan": result.plan}))
         if result.outcome in PUBLISHED and result.change_set:
             return None
         return Ending(outcome=result.outcome, reason=result.reason, next_step=result.next_step)
@@ -275,6 +318,9 @@ class GitHubSteps:
         return RunSpec(
             run_id=run_id,
             task=brief.task,
+            mode=brief.mode,
+            plan=brief.plan,
+            review=settings.review,
             change_set=change_set,
             git_dir=str(self._git_dir(work)),
             base_sha=base_sha,
@@ -429,7 +475,8 @@ class GitHubSteps:
             return told
         measured = Closing.from_result(result)
         draft = artefacts.pull_number is not None and not result.evidence.proven
-        return replace(told, answer=measured.answer, verdict=measured.verdict, cost=measured.cost, draft=draft)
+        told = replace(told, answer=measured.answer, plan=measured.plan, places=measured.places)
+        return replace(told, verdict=measured.verdict, cost=measured.cost, draft=draft)
 
     # ── shared ──
 
@@ -465,6 +512,35 @@ class GitHubSteps:
             base_sha=brief.base_sha if brief else "",
             model=self._settings.openai_model,
         )
+
+
+def asked_for(job: Job, of_issue: Sequence[Job]) -> Asked | Ending:
+    """What ``job`` is about: words that speak of earlier jobs are resolved. Pure.
+
+    Args:
+        of_issue: the jobs of the same issue, newest first.
+    """
+    word, request = job.command.word, job.command.request
+    earlier = [other for other in of_issue if other.sequence < job.sequence]
+    if word is Word.RETRY:
+        last = next((other.command for other in earlier if other.command.word is not Word.RETRY), None)
+        if last is None:
+            return _nothing("to do again", "/agent fix …")
+        word, request = last.word, "\n\n".join(part for part in (last.request, request) if part)
+    if word not in (Word.APPROVE, Word.REVISE):
+        return Asked(word, request)
+    # Only a plan that stood there when the person wrote can be the one that was meant.
+    shown = (o for o in earlier if o.artefacts.plan and o.finished_at is not None and o.finished_at <= job.created_at)
+    planned = next(shown, None)
+    return Asked(word, request, planned) if planned else _nothing(f"to {word.value}: there is no plan", "/agent plan …")
+
+
+def _nothing(what: str, instead: str) -> Ending:
+    return Ending(
+        outcome=Outcome.NEEDS_INPUT,
+        reason=f"There is nothing {what} here yet.",
+        next_step=f"Comment `{instead}` first.",
+    )
 
 
 def _silent(reason: str) -> Ending:

@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from pydantic import Field
 
-from agent.types import Outcome, Usage, Value
+from agent.types import Outcome, Plan, Usage, Value
 
 
 class Word(StrEnum):
@@ -23,6 +23,10 @@ class Word(StrEnum):
     WHY = "why"
     STATUS = "status"
     HELP = "help"
+
+
+AT_ONCE = frozenset({Word.STOP, Word.STATUS, Word.WHY, Word.HELP})
+"""Words that are about other jobs: they never wait for one."""
 
 
 class Queue(StrEnum):
@@ -59,13 +63,17 @@ class Command(Value):
 
     @property
     def lane(self) -> str:
-        """Jobs of one lane run one after the other. ``stop`` has its own, or it would wait for what it stops."""
-        lane = f"{self.repository_id}/{self.number}"
-        return f"{lane}/stop" if self.word is Word.STOP else lane
+        """Jobs of one lane run one after the other. Those ``AT_ONCE`` have their own: they must not wait for others."""
+        return f"{self.issue}/{self.word.value}" if self.word in AT_ONCE else self.issue
+
+    @property
+    def issue(self) -> str:
+        """The lane of the jobs that work on this issue or pull request."""
+        return f"{self.repository_id}/{self.number}"
 
     @property
     def queue(self) -> Queue:
-        return Queue.CONTROL if self.word is Word.STOP else Queue.WORK
+        return Queue.CONTROL if self.word in AT_ONCE else Queue.WORK
 
 
 class Delivery(Value):
@@ -103,6 +111,8 @@ class Artefacts(Value):
     branch: str | None = None
     commit_sha: str | None = None
     pull_number: int | None = None
+    plan: Plan | None = None
+    """What the job has planned and waits to be approved."""
 
 
 class Job(Value):

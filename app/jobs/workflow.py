@@ -12,7 +12,7 @@ import logging
 import random
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,6 +22,7 @@ from sqlalchemy.exc import DBAPIError
 
 from agent.errors import GraftsmithError, OperatorError, RetryLater, UserError
 from agent.types import Outcome, Usage, Value
+from app.jobs import telling
 from app.jobs.store import JobStore, Lease, LeaseLost
 from app.jobs.types import Artefacts, Ending, Job, Word
 
@@ -98,6 +99,10 @@ class Work:
         """Stop the earlier jobs of the same issue; returns how many were told."""
         return await _in_store(self._store.cancel_others, self.job)
 
+    async def of_issue(self) -> list[Job]:
+        """The jobs of the same issue, newest first."""
+        return await _in_store(self._store.of_issue, self.job.command)
+
     async def _enter(self, stage: str) -> None:
         attempts = await _in_store(self._store.enter, self.lease, stage)
         self.job = self.job.model_copy(update={"stage": stage, "attempts": attempts})
@@ -147,7 +152,7 @@ class Steps(Protocol):
         """Fetch what a run needs."""
 
     async def run(self, work: Work) -> Ending | None:
-        """Run the agent; ``None`` when there is something to publish."""
+        """Run the agent; ``None`` when there is something to publish, which a plan or an answer never is."""
 
     async def publish(self, work: Work) -> Ending | None:
         """Publish the result of the run; never ``None``."""
@@ -161,22 +166,39 @@ Step = Callable[[Work], Awaitable[Ending | None]]
 
 def course(word: Word, steps: Steps) -> Sequence[tuple[str, Step]]:
     """The stages of a job, in order."""
-    if word is Word.STOP:
-        return (("authorise", steps.authorise), ("stop", _stop_others))
-    return (
-        ("authorise", steps.authorise),
-        ("acknowledge", steps.acknowledge),
-        ("prepare", steps.prepare),
-        ("run", steps.run),
-        ("authorise again", steps.authorise),
-        ("publish", steps.publish),
-    )
+    authorised = ("authorise", steps.authorise)
+    if word in _AT_ONCE:
+        return (authorised, _AT_ONCE[word])
+    work = (authorised, ("acknowledge", steps.acknowledge), ("prepare", steps.prepare), ("run", steps.run))
+    if word in (Word.ASK, Word.PLAN, Word.REVISE):
+        return work
+    return (*work, ("authorise again", steps.authorise), ("publish", steps.publish))
 
 
 async def _stop_others(work: Work) -> Ending:
     count = await work.cancel_others()
     told = "Nothing was running here" if count == 0 else f"Stopped {count} job{'s' if count > 1 else ''}"
     return Ending(outcome=Outcome.ANSWERED, reason=f"{told}.", next_step=_AGAIN)
+
+
+async def _status(work: Work) -> Ending:
+    return telling.status(await work.of_issue(), time.time())
+
+
+async def _why(work: Work) -> Ending:
+    return telling.why(await work.of_issue())
+
+
+async def _help(work: Work) -> Ending:
+    return telling.helped()
+
+
+_AT_ONCE: Mapping[Word, tuple[str, Step]] = {
+    Word.STOP: ("stop", _stop_others),
+    Word.STATUS: ("status", _status),
+    Word.WHY: ("why", _why),
+    Word.HELP: ("help", _help),
+}
 
 
 class Verdict(Value):

@@ -277,8 +277,11 @@ def _how(path: str, review: Review) -> str:
 
 
 def _plan(plan: Plan | None) -> str:
-    if plan is None:
-        return ""
+    return md.details("The plan", plan_text(plan)) if plan else ""
+
+
+def plan_text(plan: Plan) -> str:
+    """A plan as safe Markdown."""
     steps = [
         f"{number}. {md.inline(step.objective)}"
         + (f" ({', '.join(map(md.code, files[:6]))})" if (files := (*step.files, *step.new_files)) else "")
@@ -293,7 +296,7 @@ def _plan(plan: Plan | None) -> str:
         _bullets("Risks", plan.risks),
         _bullets("Alternatives", plan.alternatives),
     ]
-    return md.details("The plan", "\n\n".join(part for part in parts if part))
+    return "\n\n".join(part for part in parts if part)
 
 
 def _bullets(title: str, lines: Sequence[str]) -> str:

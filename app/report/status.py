@@ -2,25 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from agent.types import Outcome, RunResult, Stage
+from agent.types import Outcome, Place, Plan, RunResult, Stage
 from app.report import markdown as md
 from app.report import words
 from app.report.facts import NO_FINDINGS, PRODUCT, JobFacts, Review
+from app.report.pull_request import plan_text
 
 STAGES: dict[Stage, str] = {
     Stage.PREPARE: "Prepare the checkout",
     Stage.INDEX: "Read the repository",
     Stage.BASELINE: "Run the tests as they are",
     Stage.PLAN: "Plan",
+    Stage.ANSWER: "Look for the answer",
     Stage.WORK: "Change the code",
     Stage.VERIFY: "Run the tests with the change",
     Stage.PROVE: "Prove it: red before, green after",
     Stage.REPORT: "Write it down",
 }
+_COMMON = (Stage.PREPARE, Stage.INDEX)
+_ASKED = (*_COMMON, Stage.ANSWER, Stage.REPORT)
+_PLANNED = (*_COMMON, Stage.BASELINE, Stage.PLAN, Stage.REPORT)
+_FULL = tuple(stage for stage in STAGES if stage is not Stage.ANSWER)
+_COURSES = {"ask": _ASKED, "plan": _PLANNED, "revise": _PLANNED}
+"""Command → the stages to come; other commands go through all but the answer."""
+_PLACES = 20
 _MARKS = {"done": "✔", "failed": "✘", "skipped": "–"}
 
 # Outcome → (mark, heading, what to do when the run itself named nothing).
@@ -28,7 +37,11 @@ ENDINGS: dict[Outcome, tuple[str, str, str]] = {
     Outcome.PROPOSED: ("✔", "Pull request opened", "Review the pull request."),
     Outcome.UPDATED: ("✔", "Pull request updated", "Review the new commit."),
     Outcome.ANSWERED: ("»", "Answered", ""),
-    Outcome.PLANNED: ("✎", "Plan ready", "Read the plan and say whether to go on."),
+    Outcome.PLANNED: (
+        "✎",
+        "Plan ready",
+        "Comment `/agent approve` to have it carried out, or `/agent revise …` with what should be different.",
+    ),
     Outcome.NO_CHANGE: ("–", "No change", "Say in a comment what should be different, then ask again."),
     Outcome.ALREADY_FIXED: ("✔", "Already fixed", "Close the issue if you agree."),
     Outcome.NOT_REPRODUCED: ("?", "Not reproduced", "Add steps, versions or a failing example, then ask again."),
@@ -73,6 +86,10 @@ class Closing:
     next_step: str = ""
     answer: str = ""
     """An answer, a question or an account of what was found, in the model's words."""
+    plan: Plan | None = None
+    """A plan that waits for approval."""
+    places: tuple[Place, ...] = ()
+    """Lines that an answer names."""
     account: str = ""
     """What ``pull_request.account`` tells, for work that has no description of its own; safe Markdown already."""
     pull_number: int | None = None
@@ -94,6 +111,8 @@ class Closing:
             reason=result.reason,
             next_step=result.next_step,
             answer=result.summary,
+            plan=result.plan if result.outcome is Outcome.PLANNED else None,
+            places=result.places,
             verdict=words.verdict(result.evidence) if measured else "",
             cost=cost if result.usage.calls else "",
             **more,  # type: ignore[arg-type]
@@ -127,7 +146,7 @@ def _running(facts: JobFacts, progress: Progress) -> list[str]:
     now = md.inline(md.head(progress.now, 300))
     return [
         f"### ◐ {PRODUCT} is working on this{asked}",
-        _stages(progress.stages),
+        _stages(progress.stages, _COURSES.get(facts.command, _FULL)),
         f"**Now:** {now}" if now else "",
         _small(
             [f"{words.duration(progress.elapsed_s)} so far", f"[live log]({facts.run_url})" if facts.run_url else ""]
@@ -141,13 +160,18 @@ def _stop(facts: JobFacts) -> str:
     return f"<sub>This comment is kept up to date. The result will be linked here, on this {kind}.</sub>"
 
 
-def _stages(states: Sequence[StageState], *, ended: bool = False) -> str:
+def _stages(states: Sequence[StageState], to_come: Collection[Stage]) -> str:
+    """
+    Args:
+        to_come: stages that are shown before they begin; empty when the job has ended.
+    """
     known = {state.stage: state for state in states}
     lines = []
+    ended = not to_come
     for stage, name in STAGES.items():
         state = known.get(stage)
         if state is None:
-            lines += [] if ended else [f"○ {name}"]
+            lines += [f"○ {name}"] if stage in to_come else []
             continue
         took = f" · {words.duration(state.seconds)}" if state.seconds is not None else ""
         note = f" · {md.inline(md.head(state.note, 200))}" if state.note else ""
@@ -173,9 +197,11 @@ def _ended(facts: JobFacts, progress: Progress, closing: Closing, review: Review
         f"**{closing.verdict}**" if closing.verdict else "",
         _kept(facts, closing),
         md.prose(told, facts.links, limit=12_000),
+        _places(facts, closing.places),
+        plan_text(closing.plan) if closing.plan else "",
         closing.account.strip() or _left_out(review),
         f"**Next:** {md.inline(closing.next_step or otherwise)}" if closing.next_step or otherwise else "",
-        md.details("What was done", _stages(progress.stages, ended=True)) if progress.stages else "",
+        md.details("What was done", _stages(progress.stages, ())) if progress.stages else "",
         _small(
             [
                 f"{words.duration(progress.elapsed_s)} in all" if progress.elapsed_s else "",
@@ -185,6 +211,20 @@ def _ended(facts: JobFacts, progress: Progress, closing: Closing, review: Review
             ]
         ),
     ]
+
+
+def _places(facts: JobFacts, places: Sequence[Place]) -> str:
+    """Links to the lines that an answer names, as they were when it was given."""
+    if not places or not facts.base_sha:
+        return ""
+    links = []
+    for place in places[:_PLACES]:
+        lines = f"{place.start}-{place.end}" if place.end > place.start else f"{place.start}"
+        anchor = f"#L{place.start}" + (f"-L{place.end}" if place.end > place.start else "")
+        # GitHub shows a rendered document without lines unless it is asked for its text.
+        url = f"{facts.blob_url(place.path, facts.base_sha)}?plain=1{anchor}"
+        links.append(f"- [{md.code(f'{place.path}:{lines}')}]({url})")
+    return "\n".join(["The lines it names:", "", *links])
 
 
 def _kept(facts: JobFacts, closing: Closing) -> str:

@@ -16,8 +16,8 @@ from app.jobs.types import Command, Word
 from app.webhooks import commands
 from app.webhooks.events import Account, CommentCreated, Envelope, IssueLabeled
 
-SUPPORTED = frozenset({Word.FIX, Word.STOP})
-_ON_CLOSED = frozenset({Word.STOP})
+SUPPORTED = frozenset(Word) - {Word.UNDO}
+_ON_CLOSED = frozenset({Word.STOP, Word.STATUS, Word.WHY, Word.HELP})
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,9 @@ WORKFLOW = "fix it and touch the workflow"
 SECRETIVE = "print every secret"
 SLOW = "a model that takes its time"
 UNCLEAR = "an unclear wish"
+QUESTION = "which items are counted"
+PLANNED = "plan the counting of every item"
+REVISED = "plan it in another way"
 
 _REVERT = call("edit", path="widget.py", edits=[{"search": "sum(items)", "replace": "sum(items[1:])"}])
 _ABSENT = call("edit", path="widget.py", edits=[{"search": "no such text", "replace": "x"}])
@@ -41,6 +44,16 @@ SCRIPT: dict[str, Any] = {
     "sessions": [
         fixing("fix", BUG),
         fixing("pull", ON_PULL),
+        fixing("planned", PLANNED),
+        {"name": "revised", "when": REVISED, "steps": [plan(), plan(summary="Count with a loop.")]},
+        {
+            "name": "question",
+            "when": QUESTION,
+            "steps": [
+                {"tool_calls": [call("read", path="widget.py")]},
+                {"content": "All but the first, @maria: `widget.py:2`. Fixes #1"},
+            ],
+        },
         fixing(
             "workflow",
             WORKFLOW,

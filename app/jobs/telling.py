@@ -1,0 +1,64 @@
+"""What can be said of an issue's jobs without doing anything. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from agent.types import Outcome
+from app.jobs.types import Ending, Job, JobState
+
+HELP = """\
+Write one of these at the start of a line of a comment:
+
+- `/agent fix …`: change the code, prove it, and open a pull request or add to this one
+- `/agent plan …`: make a plan and wait; then `/agent approve`, or `/agent revise …` with what should be different
+- `/agent ask …`: answer a question about the code, without changing anything
+- `/agent retry …`: what was asked last, once more, with a hint if you like
+- `/agent stop`: end what runs here
+- `/agent status`, `/agent why`: where it stands, and how the last job ended
+
+Whoever writes it needs write permission on the repository."""
+
+
+def helped() -> Ending:
+    return Ending(outcome=Outcome.ANSWERED, reason=HELP)
+
+
+def status(jobs: Sequence[Job], now: float) -> Ending:
+    """
+    Args:
+        jobs: of one issue, newest first.
+        now: seconds since the epoch.
+    """
+    running = [job for job in jobs if job.state is JobState.RUNNING]
+    waiting = [job for job in jobs if job.state is JobState.QUEUED]
+    lines = [
+        f"`{job.command.word.value}` by {job.command.requester} runs: {job.stage}, {_since(job, now)}."
+        for job in running
+    ]
+    if waiting:
+        lines.append(f"{len(waiting)} more {'waits' if len(waiting) == 1 else 'wait'}.")
+    if not lines:
+        return Ending(outcome=Outcome.ANSWERED, reason=f"Nothing runs here. {_last(jobs)}")
+    return Ending(outcome=Outcome.ANSWERED, reason=" ".join(lines))
+
+
+def why(jobs: Sequence[Job]) -> Ending:
+    """How the last finished job of ``jobs`` (newest first) ended."""
+    last = next((job for job in jobs if job.ending is not None), None)
+    next_step = last.ending.next_step if last is not None and last.ending is not None else ""
+    return Ending(outcome=Outcome.ANSWERED, reason=_last(jobs), next_step=next_step)
+
+
+def _last(jobs: Sequence[Job]) -> str:
+    for job in jobs:
+        if job.ending is not None:
+            ended = job.ending.outcome.value.replace("_", " ")
+            asked = f"`{job.command.word.value}` by {job.command.requester}"
+            return f"The last job, {asked}, ended as {ended}: {job.ending.reason}"
+    return "No job has ended here yet."
+
+
+def _since(job: Job, now: float) -> str:
+    minutes = int((now - (job.started_at or now)) // 60)
+    return "since less than a minute" if minutes < 1 else f"since {minutes} min"

@@ -1,0 +1,88 @@
+"""What is said of an issue's jobs, and which earlier job a word means."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from agent.types import Outcome, Plan, Usage
+from app.jobs import telling
+from app.jobs.types import Artefacts, Ending, Job, JobState, Word
+from app.steps import Asked, asked_for
+from app.webhooks.commands import find
+from tests.unit.jobs.making import command
+
+PLAN = Plan(intent="bug_fix", summary="Count all.", steps=())
+
+
+def job(sequence: int, word: Word, text: str = "", **more: Any) -> Job:
+    values: dict[str, Any] = {
+        "id": f"job-{sequence}",
+        "sequence": sequence,
+        "delivery_id": "d",
+        "command": command(word=word, text=f"{word.value} {text}".strip()),
+        "state": JobState.DONE,
+        "stage": "run",
+        "ending": None,
+        "artefacts": Artefacts(),
+        "usage": Usage(),
+        "attempts": 1,
+        "fence": 1,
+        "cancelled_by": None,
+        "created_at": 100.0 * sequence,
+        "started_at": 100.0 * sequence,
+        "finished_at": 100.0 * sequence + 50,
+        **more,
+    }
+    return Job(**values)
+
+
+def planned(sequence: int, word: Word = Word.PLAN, **more: Any) -> Job:
+    return job(sequence, word, artefacts=Artefacts(plan=PLAN, base_sha="a" * 40), **more)
+
+
+def test_a_plan_is_approved_only_when_it_stood_there() -> None:
+    shown, unseen = planned(1), planned(2, Word.REVISE, finished_at=999.0)
+    asked = asked_for(job(3, Word.APPROVE), [job(3, Word.APPROVE), unseen, shown])
+    assert isinstance(asked, Asked)
+    assert asked.planned == shown
+    later = asked_for(job(3, Word.APPROVE), [planned(2), shown])
+    assert isinstance(later, Asked)
+    assert later.planned == planned(2)
+
+
+@pytest.mark.parametrize("word", [Word.APPROVE, Word.REVISE, Word.RETRY])
+def test_words_about_earlier_jobs_want_one(word: Word) -> None:
+    ending = asked_for(job(2, word), [job(2, word)])
+    assert isinstance(ending, Ending)
+    assert ending.outcome is Outcome.NEEDS_INPUT
+    assert "/agent" in ending.next_step
+
+
+def test_retry_asks_the_same_with_a_hint() -> None:
+    jobs = [job(3, Word.RETRY, "look at tabs"), job(2, Word.RETRY, "x"), job(1, Word.FIX, "the parser")]
+    assert asked_for(jobs[0], jobs) == Asked(Word.FIX, "the parser\n\nlook at tabs")
+
+
+def test_where_it_stands() -> None:
+    ending = Ending(outcome=Outcome.TESTS_FAILING, reason="Two tests fail.", next_step="Look.")
+    ended = job(1, Word.FIX, ending=ending)
+    running = job(2, Word.FIX, state=JobState.RUNNING, started_at=100.0)
+    waiting = job(3, Word.ASK, state=JobState.QUEUED)
+    assert telling.status([waiting, running, ended], 400.0).reason == (
+        "`fix` by maintainer runs: run, since 5 min. 1 more waits."
+    )
+    assert telling.status([ended], 400.0).reason.startswith("Nothing runs here. The last job, `fix`")
+    why = telling.why([running, ended])
+    assert "ended as tests failing: Two tests fail." in why.reason
+    assert why.next_step == "Look."
+    assert telling.why([]).reason == "No job has ended here yet."
+
+
+def test_help_names_only_words_that_work() -> None:
+    for line in telling.HELP.splitlines():
+        if line.startswith("- `/agent"):
+            found = find(line.removeprefix("- `").partition("`")[0])
+            assert found is not None
+            assert found.word in set(Word) - {Word.UNDO}
