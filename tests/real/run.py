@@ -172,6 +172,8 @@ def _carry_out(made: World, package: Package) -> Seen:
     job = made.ended(repo, timeout_s=PATIENCE_S)
     wall_s = time.monotonic() - started
     state = Path(made.service.settings["GRAFTSMITH_STATE_DIR"])
+    if not (state / "jobs" / job.id / "run-1" / "result.json").exists():
+        raise SystemExit(f"{package.entry['name']}: no run came to its end: {job.ending}. See {made.service.log}")
     events = [json.loads(line) for line in (state / "jobs" / job.id / "run-1" / "events.jsonl").open(encoding="utf-8")]
     return Seen(
         package,
