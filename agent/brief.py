@@ -10,7 +10,7 @@ from agent.context.fence import fence
 from agent.index.index import Index
 from agent.loop import Conversation
 from agent.model.types import Message
-from agent.types import RunSpec, SuiteStatus, Task, TestRun
+from agent.types import Evidence, Plan, RunSpec, SuiteStatus, Task, TestRun
 from sandbox.text import clean
 
 CONTEXT_TOKENS = 8_000
@@ -74,6 +74,21 @@ def verdict(problems: Sequence[str], final: TestRun | None, rounds_left: int, se
     unclear = final is not None and final.status not in (SuiteStatus.OK, SuiteStatus.FAILING)
     log = fence("output", "end of the output", final.log[-_LOG_CHARS:], seed) if final and unclear else ""
     return prompts.render("verdict", problems=problems, rounds_left=rounds_left, log=log)
+
+
+def for_review(spec: RunSpec, plan: Plan | None, diff: str, evidence: Evidence) -> str:
+    """What a reviewer is given: the task, when the plan counts as carried out, what was measured, the change."""
+    steps = plan.steps if plan else ()
+    final = evidence.final
+    passed = f"; {len(final.passed)} tests pass, {len(final.failed)} fail" if final else ""
+    return prompts.render(
+        "reviewed",
+        task=fence("issue", "task", _task_text(spec.task), spec.seed),
+        request=_fenced("request", spec.task.request, spec.seed),
+        criteria="\n".join(f"- {s.objective}" + (f"; done when {s.done_when}" if s.done_when else "") for s in steps),
+        measured=f"{len(evidence.turned)} tests fail without the change and pass with it{passed}",
+        diff=fence("diff", "the change", diff, spec.seed),
+    )
 
 
 def _task_text(task: Task) -> str:

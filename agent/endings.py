@@ -105,6 +105,13 @@ def accepted(claim: Claim, evidence: Evidence) -> Ending:
     return Ending(Outcome.PROPOSED, f"{tests} with it; no other test got worse.")
 
 
+def stuck(problems: tuple[str, ...] | None) -> Ending:
+    """The plan and its alternative have both failed."""
+    ending = rejected(problems)
+    reason = f"The plan and its alternative have both failed. {ending.reason}"
+    return Ending(Outcome.STUCK, reason, ending.next_step)
+
+
 def rejected(problems: tuple[str, ...] | None) -> Ending:
     """The rounds are used up."""
     first = problems[0].splitlines()[0] if problems else "nothing was measured"

@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from agent import ask, brief, config, endings, judge, loop, plan, planning, prompts
+from agent import ask, brief, config, endings, judge, loop, plan, planning, prompts, review
 from agent.ask import NOBODY, Asker
 from agent.budget import Meter, load_prices
+from agent.course import Course, Event, State
 from agent.endings import Ending
 from agent.errors import GraftsmithError
 from agent.events import EventLog, Listener
@@ -25,10 +26,11 @@ from agent.git import Git
 from agent.index.index import Index
 from agent.index.source import TreeSource
 from agent.loop import Conversation, Finished
+from agent.model.errors import CallCancelled
 from agent.model.types import Model
 from agent.tools import REGISTRY, Claim, Conclusion, ToolContext
 from agent.tree import BaseTree, Draft
-from agent.types import ChangeSet, Evidence, Place, Plan, RunResult, RunSpec, Stage, TestRun
+from agent.types import ChangeSet, Evidence, Place, Plan, ReviewFinding, RunResult, RunSpec, Stage, TestRun
 from agent.verify import integrity
 from agent.verify.compare import compare
 from agent.verify.environment import Machine
@@ -60,6 +62,7 @@ class Run:
     answer: str = ""
     places: tuple[Place, ...] = ()
     evidence: Evidence = field(default_factory=Evidence)
+    review: list[ReviewFinding] = field(default_factory=list)
     seconds: dict[str, float] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -88,6 +91,7 @@ class Run:
             change_set=self.draft.change_set() if self.draft else ChangeSet(base_sha=self.spec.base_sha),
             file_reasons=conclusion.reasons if conclusion else (),
             evidence=self.evidence,
+            review=tuple(self.review),
             usage=self.meter.usage,
             seconds=self.seconds,
             notes=tuple(self.notes),
@@ -247,7 +251,7 @@ def _work(
     baseline: TestRun,
     finished: Finished | None,
 ) -> Ending:
-    """Work, measure, and hand what is wrong back to the model, a bounded number of times.
+    """Work, measure, and hand what is wrong back to the model, as the table in ``course`` has it.
 
     Args:
         finished: the work that came with the plan.
@@ -255,23 +259,79 @@ def _work(
     if conversation.messages[-1].role == "assistant":
         conversation.say(prompts.render("work"))
     best = _Best(run)
-    for rounds_left in range(run.spec.budget.fix_rounds, -1, -1):
-        with run.stage(Stage.WORK):
-            finished = finished or best.or_latest(context, lambda: loop.work(conversation, REGISTRY, context))
-        run.conclusion = finished.conclusion
+    checkpoint = context.draft.base.draft()
+    course = Course(run.spec.budget.fix_rounds, alternative=bool(run.plan and run.plan.alternatives))
+    while True:
+        try:
+            with run.stage(Stage.WORK):
+                finished = finished or best.or_latest(context, lambda: loop.work(conversation, REGISTRY, context))
+        except GraftsmithError as error:
+            if course.state is not State.POLISH or isinstance(error, CallCancelled):
+                raise
+            run.notes.append(f"The review's findings were handed back, but that broke off: {error}")
+            return best.accepted()
+        claim = finished.conclusion.claim
         ending = endings.without_change(finished.conclusion)
+        if ending is not None and course.state is State.POLISH:
+            run.notes.append(f"The review's findings were handed back and turned down: {finished.conclusion.summary}")
+            return best.accepted()
         if ending is not None:
+            run.conclusion = finished.conclusion
             return ending
         evidence = _measure(run, harness, context.draft, baseline)
-        problems = judge.of_claim(finished.conclusion.claim, evidence, run.plan, context.draft.edits)
-        best.offer(context.draft, evidence, problems)
-        run.events.emit("decision", accepted=not problems, problems=problems, rounds_left=rounds_left)
-        if not problems:
-            return endings.accepted(finished.conclusion.claim, evidence)
-        if rounds_left:
-            conversation.answer(finished.call, brief.verdict(problems, evidence.final, rounds_left, run.spec.seed))
-            finished = None
-    return endings.rejected(best.problems)
+        problems = judge.of_claim(claim, evidence, run.plan, context.draft.edits)
+        best.offer(context.draft, evidence, problems, finished.conclusion)
+        polished = course.state is State.POLISH
+        if polished and not problems:
+            run.review = [finding.model_copy(update={"reworked": True}) for finding in run.review]
+        flaws = () if problems or polished or claim is not Claim.DONE else _review(run, context.draft, evidence)
+        event = course.event(rejected=bool(problems), flawed=bool(flaws))
+        course = course.after(event)
+        run.events.emit(
+            "decision",
+            accepted=not problems,
+            problems=problems,
+            flaws=flaws,
+            event=event,
+            state=course.state,
+            rounds_left=course.rounds_left,
+        )
+        match course.state:
+            case State.DONE:
+                return best.accepted()
+            case State.FAILING:
+                return endings.rejected(best.problems)
+            case State.STUCK:
+                return endings.stuck(best.problems)
+            case State.POLISH:
+                told = prompts.render("flawed", problems=flaws)
+            case State.ALTERNATIVE if event is Event.REJECTED_AGAIN:
+                assert run.plan is not None
+                context.draft, context.told_unchanged = checkpoint, False
+                told = prompts.render("alternative", problems=problems, ways=run.plan.alternatives)
+            case _:
+                told = brief.verdict(problems, evidence.final, course.rounds_left + 1, run.spec.seed)
+        conversation.answer(finished.call, told)
+        finished = None
+
+
+def _review(run: Run, draft: Draft, evidence: Evidence) -> tuple[str, ...]:
+    """Have an accepted change read once more; what must not stay of it. A review that fails costs no change."""
+    if not run.spec.review:
+        return ()
+    if run.meter.nearly_spent:
+        run.notes.append("The model did not review the change: the budget is nearly spent.")
+        return ()
+    try:
+        with run.stage(Stage.REVIEW):
+            run.review = list(review.read(run.model, run.spec, run.plan, draft, evidence))
+    except CallCancelled:
+        raise
+    except GraftsmithError as error:
+        run.notes.append(f"The model did not review the change: {error}")
+        return ()
+    run.events.emit("decision", review=[finding.model_dump() for finding in run.review])
+    return review.blocking(run.review)
 
 
 class _Best:
@@ -289,9 +349,14 @@ class _Best:
             if self.problems is None:
                 self._run.draft = context.draft
 
-    def offer(self, draft: Draft, evidence: Evidence, problems: tuple[str, ...]) -> None:
-        if self.problems is None or len(problems) < len(self.problems):
-            self._run.draft, self._run.evidence, self.problems = draft, evidence, problems
+    def offer(self, draft: Draft, evidence: Evidence, problems: tuple[str, ...], conclusion: Conclusion) -> None:
+        if self.problems is None or not problems or len(problems) < len(self.problems):
+            self._run.draft, self._run.evidence, self._run.conclusion = draft, evidence, conclusion
+            self.problems = problems
+
+    def accepted(self) -> Ending:
+        assert self._run.conclusion is not None and not self.problems
+        return endings.accepted(self._run.conclusion.claim, self._run.evidence)
 
 
 def _verify_given(run: Run, harness: Harness, draft: Draft, baseline: TestRun) -> Ending:

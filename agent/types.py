@@ -33,6 +33,7 @@ class Stage(StrEnum):
     WORK = "work"
     VERIFY = "verify"
     PROVE = "prove"
+    REVIEW = "review"
     REPORT = "report"
 
 
@@ -377,6 +378,8 @@ class ReviewFinding(Value):
     problem: str
     advice: str = ""
     """What to do about it."""
+    reworked: bool = False
+    """It was handed back, and the change was reworked and measured again since."""
 
 
 class Place(Value):
@@ -412,7 +415,7 @@ class RunResult(Value):
     file_reasons: tuple[FileReason, ...] = ()
     evidence: Evidence = Evidence()
     review: tuple[ReviewFinding, ...] = ()
-    """What a second reading of the final change found and nobody has repaired."""
+    """What a second reading of the accepted change found."""
     usage: Usage = Usage()
     seconds: Mapping[str, float] = Field(default_factory=dict)
     """Stage → seconds."""

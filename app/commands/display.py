@@ -25,6 +25,7 @@ _STAGES = {
     Stage.WORK: "Changing the code",
     Stage.VERIFY: "Running the tests with the change",
     Stage.PROVE: "Proving: red before, green after",
+    Stage.REVIEW: "Reading the change once more",
     Stage.REPORT: "Writing it down",
 }
 _GOOD = frozenset({Outcome.PROPOSED, Outcome.UPDATED, Outcome.ANSWERED, Outcome.PLANNED, Outcome.ALREADY_FIXED})
@@ -87,6 +88,11 @@ def result(
         console.print(f"Carry it out: graftsmith run --resume {escape(result.run_id)}", soft_wrap=True)
         console.print(f'Change it:    graftsmith run --resume {escape(result.run_id)} --revise "…"', soft_wrap=True)
     evidence(console, result.evidence)
+    for finding in result.review:
+        line = "" if finding.line is None else f":{finding.line}"
+        done = " (reworked since)" if finding.reworked else ""
+        said = f"{finding.problem} {finding.advice}".strip()
+        console.print(f"[yellow]review, {finding.severity}{done}:[/] {_words(finding.path)}{line}: {_words(said)}")
     for change in result.change_set.changes:
         what = "deleted" if change.content is None else "changed"
         console.print(f"  {what} {escape(change.path)}")

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.types import Evidence, IntegrityFinding, Plan, RunResult, SuiteStatus, TestRun
+from agent.types import Evidence, IntegrityFinding, Plan, ReviewFinding, RunResult, SuiteStatus, TestRun
 from app.report import markdown as md
 from app.report import words
 from app.report.facts import NO_FINDINGS, PRODUCT, JobFacts, Review
@@ -70,6 +70,7 @@ def _measured(result: RunResult, facts: JobFacts, review: Review) -> list[Sectio
         Section(_integrity(evidence.integrity), 7, "the changes to tests"),
         Section(_left_out(review), 6, "the changes that were left out"),
         Section(_remarks(review), 7, "remarks"),
+        Section(_reviewed(result.review), 7, "the review"),
         Section(_proof(evidence), 8, "the proof table"),
         Section(_tests(evidence), 7, "the test numbers"),
         Section(_reproduce(evidence), 8, "how to reproduce"),
@@ -248,6 +249,22 @@ def _remarks(review: Review) -> str:
     if more := len(review.remarks) - len(shown):
         lines.append(f"- … and {more} more")
     return "\n".join(["### Look closely at", "", *lines])
+
+
+def _reviewed(findings: Sequence[ReviewFinding]) -> str:
+    if not findings:
+        return ""
+    shown, more = md.first(findings, _LISTED)
+    lines = [_finding(finding) for finding in shown] + ([f"- … and {more} more"] if more else [])
+    intro = "The model read the finished change once more. This is its opinion, not a measurement."
+    return "\n".join(["### Review", "", intro, "", *lines])
+
+
+def _finding(finding: ReviewFinding) -> str:
+    place = _shown(finding.path) + ("" if finding.line is None else f":{finding.line}")
+    kind = "" if finding.severity == "remark" else f"**{'reworked since' if finding.reworked else 'open'}**: "
+    said = md.inline(md.head(f"{finding.problem} {finding.advice}".strip(), 600))
+    return f"- {kind}{md.code(place)}: {said}"
 
 
 def _files(result: RunResult, facts: JobFacts, review: Review) -> str:

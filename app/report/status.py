@@ -21,14 +21,15 @@ STAGES: dict[Stage, str] = {
     Stage.WORK: "Change the code",
     Stage.VERIFY: "Run the tests with the change",
     Stage.PROVE: "Prove it: red before, green after",
+    Stage.REVIEW: "Read it once more",
     Stage.REPORT: "Write it down",
 }
 _COMMON = (Stage.PREPARE, Stage.INDEX)
 _ASKED = (*_COMMON, Stage.ANSWER, Stage.REPORT)
 _PLANNED = (*_COMMON, Stage.BASELINE, Stage.PLAN, Stage.REPORT)
-_FULL = tuple(stage for stage in STAGES if stage is not Stage.ANSWER)
+_FULL = tuple(stage for stage in STAGES if stage not in (Stage.ANSWER, Stage.REVIEW))
 _COURSES = {"ask": _ASKED, "plan": _PLANNED, "revise": _PLANNED}
-"""Command → the stages to come; other commands go through all but the answer."""
+"""Command → the stages to come; other commands go through the rest, with a review where one is set."""
 _PLACES = 20
 _MARKS = {"done": "✔", "failed": "✘", "skipped": "–"}
 

@@ -37,14 +37,16 @@ class Desk:
     test: str
     """A command that runs the checkout's tests without any set-up."""
 
-    def graftsmith(self, *arguments: str, model: str = "", typed: str = "") -> Ran:
+    def graftsmith(self, *arguments: str, model: str = "", typed: str = "", review: bool = False) -> Ran:
         """Run a command.
 
         Args:
+            review: whether accepted changes are read once more.
             model: base URL of the endpoint; none is set when empty.
             typed: what the person types.
         """
         env = {"GRAFTSMITH_STATE_DIR": str(self.state), "OPENAI_BASE_URL": model or None}
+        env["GRAFTSMITH_REVIEW"] = "yes" if review else "no"
         env |= {"OPENAI_API_KEY": KEY, "OPENAI_MODEL": "scripted"} if model else {}
         done = CliRunner().invoke(cli, list(arguments), env=env, input=typed, standalone_mode=False)
         code = done.return_value if isinstance(done.return_value, int) else 0
@@ -80,12 +82,16 @@ MakeModel = Callable[..., str]
 
 @pytest.fixture
 def scripted() -> Iterator[MakeModel]:
-    """Serve the given steps as one conversation; gives the base URL."""
+    """Serve the given steps as one conversation, and those of a review as another; gives the base URL."""
     from contextlib import ExitStack
 
     with ExitStack() as stack:
 
-        def make(*steps: Mapping[str, Any]) -> str:
-            return stack.enter_context(serve({"sessions": [{"name": "only", "steps": list(steps)}]})).base_url
+        def make(*steps: Mapping[str, Any], review: tuple[Mapping[str, Any], ...] = ()) -> str:
+            sessions = [
+                {"name": "review", "when": "# Review of this change", "steps": list(review)},
+                {"name": "only", "steps": list(steps)},
+            ]
+            return stack.enter_context(serve({"sessions": sessions})).base_url
 
         yield make

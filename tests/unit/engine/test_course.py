@@ -1,0 +1,63 @@
+"""The table of states: where each attempt leads."""
+
+from __future__ import annotations
+
+import itertools
+
+import pytest
+
+from agent.course import ENDS, TRANSITIONS, Course, Event, State
+
+
+def test_every_state_that_goes_on_knows_every_event() -> None:
+    assert set(TRANSITIONS) == set(itertools.product(set(State) - ENDS, Event))
+
+
+def walk(attempts: str, rounds: int = 3, *, alternative: bool = True) -> list[State]:
+    """``a`` accepted, ``f`` accepted but flawed, ``r`` rejected; the states after each."""
+    course, seen = Course(rounds, alternative), []
+    for attempt in attempts:
+        course = course.after(course.event(rejected=attempt == "r", flawed=attempt == "f"))
+        seen.append(course.state)
+    return seen
+
+
+PLAN, OTHER, POLISH = State.PLAN, State.ALTERNATIVE, State.POLISH
+
+
+@pytest.mark.parametrize(
+    ("attempts", "states"),
+    [
+        ("a", [State.DONE]),
+        ("ra", [PLAN, State.DONE]),
+        ("rrra", [PLAN, OTHER, OTHER, State.DONE]),
+        ("rrrr", [PLAN, OTHER, OTHER, State.STUCK]),
+        ("fa", [POLISH, State.DONE]),
+        ("fr", [POLISH, State.DONE]),
+        ("rff", [PLAN, POLISH, State.DONE]),
+    ],
+)
+def test_ways_through_it(attempts: str, states: list[State]) -> None:
+    assert walk(attempts) == states
+
+
+def test_without_another_way_the_rounds_are_used_up() -> None:
+    assert walk("rrrr", alternative=False) == [PLAN, PLAN, PLAN, State.FAILING]
+    assert walk("r", rounds=0) == [State.FAILING]
+    assert walk("rr", rounds=1) == [PLAN, State.FAILING]
+
+
+@pytest.mark.parametrize("rounds", range(8))
+@pytest.mark.parametrize("alternative", [True, False])
+def test_it_always_ends(rounds: int, alternative: bool) -> None:
+    for attempts in itertools.product("afr", repeat=rounds + 2):
+        states = walk_to_end("".join(attempts), rounds, alternative=alternative)
+        assert states[-1] in ENDS
+
+
+def walk_to_end(attempts: str, rounds: int, *, alternative: bool) -> list[State]:
+    for length in range(1, len(attempts) + 1):
+        states = walk(attempts[:length], rounds, alternative=alternative)
+        if states[-1] in ENDS:
+            return states
+    return [State.PLAN]
