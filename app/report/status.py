@@ -31,6 +31,7 @@ _FULL = tuple(stage for stage in STAGES if stage not in (Stage.ANSWER, Stage.REV
 _COURSES = {"ask": _ASKED, "plan": _PLANNED, "revise": _PLANNED}
 """Command → the stages to come; other commands go through the rest, with a review where one is set."""
 _PLACES = 20
+_PLAN_BYTES = 40_000
 _MARKS = {"done": "✔", "failed": "✘", "skipped": "–"}
 
 # Outcome → (mark, heading, what to do when the run itself named nothing).
@@ -199,7 +200,7 @@ def _ended(facts: JobFacts, progress: Progress, closing: Closing, review: Review
         _kept(facts, closing),
         md.prose(told, facts.links, limit=12_000),
         _places(facts, closing.places),
-        plan_text(closing.plan) if closing.plan else "",
+        _plan(closing.plan) if closing.plan else "",
         closing.account.strip() or _left_out(review),
         f"**Next:** {md.inline(closing.next_step or otherwise)}" if closing.next_step or otherwise else "",
         md.details("What was done", _stages(progress.stages, ())) if progress.stages else "",
@@ -212,6 +213,14 @@ def _ended(facts: JobFacts, progress: Progress, closing: Closing, review: Review
             ]
         ),
     ]
+
+
+def _plan(plan: Plan) -> str:
+    text = plan_text(plan)
+    if md.size(text) <= _PLAN_BYTES:
+        return text
+    summary = md.prose(plan.summary, limit=2_000)
+    return f"{summary}\n\nThe plan's {len(plan.steps)} steps are too long for a comment; they are kept with the run."
 
 
 def _places(facts: JobFacts, places: Sequence[Place]) -> str:

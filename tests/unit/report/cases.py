@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 from agent.types import (
@@ -13,9 +14,11 @@ from agent.types import (
     FileReason,
     IntegrityFinding,
     Outcome,
+    Place,
     Plan,
     PlanStep,
     Proof,
+    ReviewFinding,
     RunResult,
     Stage,
     SuiteStatus,
@@ -158,6 +161,42 @@ WEAKENED = PROVEN.model_copy(
     }
 )
 
+REVIEWED = PROVEN.model_copy(
+    update={
+        "review": (
+            ReviewFinding(
+                path="src/widget/duration.py",
+                line=12,
+                severity="blocking",
+                problem="A negative duration still shows a minus before each part.",
+                advice="Put one in front.",
+                reworked=True,
+            ),
+            ReviewFinding(path="README.md", severity="remark", problem="The example shows the old text."),
+        ),
+    }
+)
+PLANNED = RunResult(
+    run_id="r2",
+    outcome=Outcome.PLANNED,
+    reason="The plan is ready. Nothing was changed.",
+    plan=PLAN,
+    change_set=ChangeSet(base_sha=BASE),
+    usage=Usage(calls=1, input_tokens=9_000, output_tokens=400, dollars=0.01),
+)
+ANSWERED = RunResult(
+    run_id="r3",
+    outcome=Outcome.ANSWERED,
+    reason="Answered from the code. Nothing was changed, and nothing was run.",
+    summary="The remainder is taken in `src/widget/duration.py:12`; the test of it is `tests/test_duration.py:3-9`.",
+    places=(
+        Place(path="src/widget/duration.py", start=12, end=12),
+        Place(path="tests/test_duration.py", start=3, end=9),
+    ),
+    change_set=ChangeSet(base_sha=BASE),
+    usage=Usage(calls=2, input_tokens=9_000, output_tokens=400, dollars=0.01),
+)
+
 REVIEW = Review(
     left_out=(
         LeftOut(
@@ -188,6 +227,12 @@ ENDED = Progress(
 
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "proven.md": lambda: report.pr_body(PROVEN, FACTS, Review(added=REVIEW.added)),
+    "reviewed.md": lambda: report.pr_body(REVIEWED, FACTS, Review(added=REVIEW.added)),
+    "status_planned.md": lambda: report.status_comment(FACTS, Progress(), Closing.from_result(PLANNED)),
+    "status_answered.md": lambda: report.status_comment(FACTS, Progress(), Closing.from_result(ANSWERED)),
+    "status_planning.md": lambda: report.status_comment(
+        replace(FACTS, command="plan"), replace(PROGRESS, stages=PROGRESS.stages[:3])
+    ),
     "weakened.md": lambda: report.pr_body(WEAKENED, FACTS, REVIEW),
     "commit.txt": lambda: report.commit_message(PROVEN, FACTS),
     "status_waiting.md": lambda: report.status_comment(FACTS, Progress(queued_behind=1)),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from agent.types import (
     FileReason,
     IntegrityFinding,
     Outcome,
+    ReviewFinding,
     RunResult,
     SuiteStatus,
     TestOutcome,
@@ -32,6 +34,7 @@ HOSTILE = (
 )
 SECTIONS = {
     "Proof",
+    "Review",
     "Tests",
     "See it yourself",
     "What changed",
@@ -93,6 +96,10 @@ def hostile(text: str) -> RunResult:
             "file_reasons": (FileReason(path="src/widget/duration.py", reason=text),),
             "evidence": evidence,
             "notes": (text,),
+            "review": tuple(
+                ReviewFinding(path=text, line=1, severity=severity, problem=text, advice=text)
+                for severity in ("blocking", "remark")
+            ),
         }
     )
 
@@ -106,6 +113,7 @@ def test_nothing_hostile_is_live_anywhere(text: str) -> None:
     for document in (
         report.pr_body(result, facts, left),
         report.status_comment(facts, cases.PROGRESS, closing, left),
+        report.status_comment(facts, cases.PROGRESS, replace(closing, outcome=Outcome.PLANNED, plan=result.plan)),
         report.check_run(result, facts).summary,
     ):
         page = Rendered(document)
@@ -158,6 +166,16 @@ def test_a_body_of_any_size_fits_and_keeps_the_end_of_the_log() -> None:
     assert end.strip() in next(code for code in page.codes if "FAILED" in code)
     assert "[whole log]" in body
     assert "Made by Graftsmith" in page.text
+
+
+def test_a_plan_of_any_size_fits_into_a_comment() -> None:
+    steps = tuple(cases.PLAN.steps[0].model_copy(update={"objective": "*" * 9_000}) for _ in range(20))
+    plan = cases.PLAN.model_copy(update={"steps": steps})
+    comment = report.status_comment(
+        FACTS, cases.ENDED, Closing.from_result(cases.PLANNED.model_copy(update={"plan": plan}))
+    )
+    assert md.size(comment) < 20_000
+    assert "20 steps are too long" in comment
 
 
 def test_what_has_no_room_is_named() -> None:
