@@ -20,7 +20,7 @@ from agent.errors import UserError
 from agent.files import replace_file
 from agent.git import Git
 from agent.tree import BaseTree
-from agent.types import ChangeSet, Mode, ModelEndpoint, Outcome, Plan, RunResult, RunSpec, Task, Value
+from agent.types import BROKEN_OFF, ChangeSet, Mode, ModelEndpoint, Outcome, Plan, RunResult, RunSpec, Task, Value
 from app import report
 from app.github import Access, GitHubApp, Issue, Repository
 from app.jobs.store import JobStore
@@ -70,6 +70,8 @@ class Brief(Value):
     mode: Mode = "work"
     plan: Plan | None = None
     """See ``RunSpec.plan``."""
+    kept: ChangeSet | None = None
+    """See ``RunSpec.kept``."""
 
 
 _MODES: Mapping[Word, Mode] = {Word.ASK: "ask", Word.PLAN: "plan", Word.REVISE: "plan"}
@@ -84,6 +86,18 @@ class Asked:
     request: str
     planned: Job | None = None
     """The job whose plan is approved or revised."""
+    broken_off: Job | None = None
+    """The job whose work is gone on with."""
+
+
+@dataclass(frozen=True)
+class _Start:
+    """What a job begins with; ``None`` for what is taken as it is now."""
+
+    base_sha: str | None = None
+    plan: Plan | None = None
+    kept: ChangeSet | None = None
+    task: Task | None = None
 
 
 @dataclass(frozen=True)
@@ -190,37 +204,52 @@ class GitHubSteps:
         command = work.job.command
         repository = self._repository(command)
         issue = await repository.issue(command.number)
-        approved = asked.planned if asked.word is Word.APPROVE else None
-        task = self._approved_task(approved, asked) or await self._task(repository, work, issue, asked.request)
-        # What was approved is a plan of one commit: it is carried out on that, however far the branch has moved.
-        fixed = approved.artefacts.base_sha if approved else None
-        plan = asked.planned.artefacts.plan if asked.planned else None
-        mode = _MODES.get(asked.word, "work")
+        start = self._start(asked, issue)
+        task = start.task or await self._task(repository, work, issue, asked.request)
         if issue.is_pull:
             pull = await repository.pull(command.number)
-            brief = Brief(
-                task=task,
-                base_ref=pull.base.ref,
-                base_sha=await self._fetch(work, fixed or f"refs/pull/{pull.number}/head"),
-                head_branch=pull.head.ref,
-                from_fork=pull.from_fork(repository.id),
-                mode=mode,
-                plan=plan,
-            )
+            base_ref, ref = pull.base.ref, f"refs/pull/{pull.number}/head"
+            head_branch, from_fork = pull.head.ref, pull.from_fork(repository.id)
         else:
             base_ref = (await repository.facts()).default_branch
-            base_sha = await self._fetch(work, fixed or f"refs/heads/{base_ref}")
-            brief = Brief(task=task, base_ref=base_ref, base_sha=base_sha, mode=mode, plan=plan)
+            ref, head_branch, from_fork = f"refs/heads/{base_ref}", None, False
+        brief = Brief(
+            task=task,
+            base_ref=base_ref,
+            base_sha=await self._fetch(work, start.base_sha or ref),
+            head_branch=head_branch,
+            from_fork=from_fork,
+            mode=_MODES.get(asked.word, "work"),
+            plan=start.plan,
+            kept=start.kept,
+        )
         replace_file(self._places.job(work.job.id) / "brief.json", brief.model_dump_json().encode())
         return brief
 
-    def _approved_task(self, planned: Job | None, asked: Asked) -> Task | None:
-        """The task as it stood when the plan was made: that was approved, and its author may have changed it since."""
-        brief = self._brief_of(planned.id) if planned else None
-        if brief is None:
+    def _start(self, asked: Asked, issue: Issue) -> _Start:
+        """What earlier jobs have left to begin with."""
+        # Work on a pull request stands in its branch already.
+        left = self._left(asked.broken_off) if asked.broken_off and not issue.is_pull else None
+        if left is not None:
+            return _Start(left.change_set.base_sha, left.plan, left.change_set)
+        planned = asked.planned
+        if planned is None:
+            return _Start()
+        if asked.word is Word.REVISE:
+            return _Start(plan=planned.artefacts.plan)
+        # What was approved is the plan of one commit for one text: the branch may have moved on, and the issue's author
+        # may have changed the text since.
+        brief = self._brief_of(planned.id)
+        task = None if brief is None else _with_request(brief.task, asked.request)
+        return _Start(planned.artefacts.base_sha, planned.artefacts.plan, task=task)
+
+    def _left(self, job: Job) -> RunResult | None:
+        """The unfinished work of an earlier job, when this machine has it."""
+        try:
+            result = self._result_of(job.id, 1)
+        except FileNotFoundError:
             return None
-        request = "\n\n".join(part for part in (brief.task.request, asked.request) if part)
-        return brief.task.model_copy(update={"request": request})
+        return result if result.plan and result.change_set else None
 
     def _stored_brief(self, work: Work) -> Brief | None:
         return self._brief_of(work.job.id)
@@ -320,6 +349,7 @@ class GitHubSteps:
             task=brief.task,
             mode=brief.mode,
             plan=brief.plan,
+            kept=brief.kept,
             review=settings.review,
             change_set=change_set,
             git_dir=str(self._git_dir(work)),
@@ -336,12 +366,18 @@ class GitHubSteps:
         )
 
     async def _keep_telling(self, work: Work, watch: Watch) -> None:
-        """Edit the status comment now and then; what can't be told now is told later or at the end."""
+        """Edit the status comment now and then, when there is news; what can't be told now is told later or at the end."""
         facts = self._facts(work, title=self._brief(work).task.title)
+        told = Progress()
         while True:
-            await asyncio.sleep(self._progress_s)
+            # Slower with age, so that an hour's job stays far below what GitHub lets an App write in an hour.
+            await asyncio.sleep(max(self._progress_s, watch.progress.elapsed_s / 20))
+            progress = watch.progress
+            if (progress.stages, progress.now) == (told.stages, told.now):
+                continue
+            told = progress
             try:
-                await self._tell(work, facts, watch.progress)
+                await self._tell(work, facts, progress)
             except Exception:  # noqa: S112  # progress is a courtesy: the job itself finds out what is wrong
                 continue
 
@@ -360,7 +396,10 @@ class GitHubSteps:
         raise UserError("The branch moved again and again while the change was tested", todo="Ask again later")
 
     def _result(self, work: Work, number: int) -> RunResult:
-        return RunResult.model_validate_json((self._places.run(work.job.id, number) / "result.json").read_bytes())
+        return self._result_of(work.job.id, number)
+
+    def _result_of(self, job_id: str, number: int) -> RunResult:
+        return RunResult.model_validate_json((self._places.run(job_id, number) / "result.json").read_bytes())
 
     async def _published(self, work: Work, brief: Brief, result: RunResult) -> Ending | Moved:
         command = work.job.command
@@ -520,19 +559,31 @@ def asked_for(job: Job, of_issue: Sequence[Job]) -> Asked | Ending:
     Args:
         of_issue: the jobs of the same issue, newest first.
     """
-    word, request = job.command.word, job.command.request
+    word, request, broken_off = job.command.word, job.command.request, None
     earlier = [other for other in of_issue if other.sequence < job.sequence]
     if word is Word.RETRY:
         last = next((other.command for other in earlier if other.command.word is not Word.RETRY), None)
         if last is None:
             return _nothing("to do again", "/agent fix …")
-        word, request = last.word, "\n\n".join(part for part in (last.request, request) if part)
+        word, request = last.word, _joined(last.request, request)
+        ending = earlier[0].ending
+        broken_off = earlier[0] if ending and ending.outcome in BROKEN_OFF else None
+    if broken_off is not None:
+        return Asked(word, request, broken_off=broken_off)
     if word not in (Word.APPROVE, Word.REVISE):
         return Asked(word, request)
     # Only a plan that stood there when the person wrote can be the one that was meant.
     shown = (o for o in earlier if o.artefacts.plan and o.finished_at is not None and o.finished_at <= job.created_at)
     planned = next(shown, None)
     return Asked(word, request, planned) if planned else _nothing(f"to {word.value}: there is no plan", "/agent plan …")
+
+
+def _with_request(task: Task, request: str) -> Task:
+    return task.model_copy(update={"request": _joined(task.request, request)})
+
+
+def _joined(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part)
 
 
 def _nothing(what: str, instead: str) -> Ending:
