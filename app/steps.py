@@ -366,7 +366,7 @@ class GitHubSteps:
         )
 
     async def _keep_telling(self, work: Work, watch: Watch) -> None:
-        """Edit the status comment now and then, when there is news; what can't be told now is told later or at the end."""
+        """Edit the status comment when there is news; what can't be told now is told later or at the end."""
         facts = self._facts(work, title=self._brief(work).task.title)
         told = Progress()
         while True:
