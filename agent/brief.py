@@ -10,12 +10,15 @@ from agent.context.fence import fence
 from agent.index.index import Index
 from agent.loop import Conversation
 from agent.model.types import Message
+from agent.tree import Draft
 from agent.types import Evidence, Plan, RunSpec, SuiteStatus, Task, TestRun
 from sandbox.text import clean
 
-CONTEXT_TOKENS = 8_000
+CONTEXT_TOKENS = 5_000
+"""Sent with every call; on issues of released packages, what was needed stood within the first 4,000."""
 _ISSUE_CHARS = 20_000
 _LOG_CHARS = 3_000
+_DIFF_CHARS = 30_000
 _FAILING_SHOWN = 20
 
 
@@ -74,6 +77,12 @@ def verdict(problems: Sequence[str], final: TestRun | None, rounds_left: int, se
     unclear = final is not None and final.status not in (SuiteStatus.OK, SuiteStatus.FAILING)
     log = fence("output", "end of the output", final.log[-_LOG_CHARS:], seed) if final and unclear else ""
     return prompts.render("verdict", problems=problems, rounds_left=rounds_left, log=log)
+
+
+def kept(draft: Draft, seed: str) -> str:
+    """The unfinished work that is in the files already."""
+    diff = clean(draft.diff(), _DIFF_CHARS)
+    return prompts.render("kept", diff=fence("diff", "the work so far", diff, seed))
 
 
 def for_review(spec: RunSpec, plan: Plan | None, diff: str, evidence: Evidence) -> str:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import groupby
 
 from pydantic import AliasChoices, Field
@@ -9,18 +10,24 @@ from agent.git import Match
 from agent.tools import show
 from agent.tools.base import Arguments, Tool, ToolContext, ToolResult
 
+_FEW = 4
+"""So many matches are shown with the lines around them, which is what would be read next."""
+_AROUND = 3
+
 
 class Grep(Arguments):
     text: str = Field(min_length=1, validation_alias=AliasChoices("text", "pattern", "query"))
     regex: bool = False
     ignore_case: bool = False
-    glob: str = Field("", description="such as `src/**/*.py`")
+    glob: str = Field("", description="such as `*.rst` or `src/**/*.py`")
+    around: int | None = Field(None, ge=0, le=20, description="lines shown around each match")
 
 
 def run(context: ToolContext, arguments: Grep) -> ToolResult:
     if "\n" in arguments.text or "\0" in arguments.text:
         raise ToolRefusal("grep looks at single lines", todo="Give one line of the text")
     tree = context.draft.tree_id()
+    glob = arguments.glob.removeprefix("./")
     try:
         found = list(
             context.draft.base.git.grep(
@@ -28,7 +35,7 @@ def run(context: ToolContext, arguments: Grep) -> ToolResult:
                 arguments.text,
                 regex=arguments.regex,
                 ignore_case=arguments.ignore_case,
-                glob=arguments.glob.removeprefix("./"),
+                glob=glob if "/" in glob or not glob else f"**/{glob}",
             )
         )
     except UserError as error:
@@ -36,20 +43,38 @@ def run(context: ToolContext, arguments: Grep) -> ToolResult:
     if not found:
         where = f" in {arguments.glob}" if arguments.glob else ""
         return ToolResult(f"No line holds it{where}.")
-    return ToolResult(_listing(context, found))
+    around = arguments.around
+    if around is None:
+        around = _AROUND if len(found) <= _FEW else 0
+    return ToolResult(_listing(context, found, around))
 
 
-def _listing(context: ToolContext, found: list[Match]) -> str:
+def _listing(context: ToolContext, found: list[Match], around: int) -> str:
     limits = context.limits
     out: list[str] = []
     shown = found[: limits.matches]
     for path, matches in groupby(shown, key=lambda match: match.path):
         out.append(show.visible(path))
-        out += [f"{match.line}|{show.line(match.text, limits)}" for match in matches]
+        if around:
+            out += _with_lines_around(context, path, [match.line for match in matches], around)
+        else:
+            out += [f"{match.line}|{show.line(match.text, limits)}" for match in matches]
     if len(found) > len(shown):
         files = len({match.path for match in found})
         out.append(f"[{len(found) - len(shown)} more matches, {files} files in all; narrow it by glob]")
-    return "\n".join(out)
+    text = "\n".join(out)
+    return text if len(text) <= limits.result_chars else _listing(context, found, around // 2)
+
+
+def _with_lines_around(context: ToolContext, path: str, matched: list[int], around: int) -> Iterator[str]:
+    lines = show.lines_of(show.text_of(context, path))
+    last = 0
+    for number in sorted({n for line in matched for n in range(line - around, line + around + 1)}):
+        if 1 <= number <= len(lines):
+            if last and number > last + 1:
+                yield "…"
+            yield f"{number}|{show.line(lines[number - 1], context.limits)}"
+            last = number
 
 
 TOOL = Tool("grep", "Lines that hold a text, or match an extended regular expression.", Grep, run)

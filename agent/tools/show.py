@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from difflib import SequenceMatcher
 
 from agent.edit.text import Text, shown
 from agent.tools.base import Limits, ToolContext
@@ -10,6 +11,9 @@ from agent.tools.base import Limits, ToolContext
 _INVISIBLE = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200b\u200e\u200f\u2028\u2029\u202a-\u202e\u2060-\u2069\U000e0000-\U000e007f]"
 )
+
+_COMPARED_LINES = 2_000
+_SPANS = 8
 
 
 def text_of(context: ToolContext, path: str) -> str:
@@ -52,7 +56,7 @@ def numbered(lines: list[str], first: int, last: int, limits: Limits) -> tuple[s
 
 
 def changed_lines(before: str, after: str) -> str:
-    """Which lines of ``after`` differ, as ``12-15``; empty when lines were only taken away."""
+    """Which lines of ``after`` differ, as ``12-15, 40``; empty when lines were only taken away."""
     old, new = before.split("\n"), after.split("\n")
     head = 0
     while head < min(len(old), len(new)) and old[head] == new[head]:
@@ -60,7 +64,14 @@ def changed_lines(before: str, after: str) -> str:
     tail = 0
     while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
-    first, last = head + 1, len(new) - tail
-    if last < first:
-        return ""
-    return f"{first}" if first == last else f"{first}-{last}"
+    last = len(new) - tail
+    matcher = SequenceMatcher(None, old[head : len(old) - tail], new[head:last], autojunk=False)
+    if max(len(old), len(new)) - head - tail > _COMPARED_LINES:
+        spans = [(head + 1, last)]
+    else:
+        spans = [
+            (head + at + 1, head + to) for kind, _, _, at, to in matcher.get_opcodes() if kind != "equal" and to > at
+        ]
+    if len(spans) > _SPANS:
+        spans = [(spans[0][0], spans[-1][1])]
+    return ", ".join(f"{first}" if first == end else f"{first}-{end}" for first, end in spans if end >= first)

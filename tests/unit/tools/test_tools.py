@@ -96,10 +96,11 @@ def test_search_finds_by_words(context: ToolContext) -> None:
 
 
 def test_grep_reads_the_draft(context: ToolContext) -> None:
-    assert use(context, "grep", text="a - b").text == "src/calc.py\n10|        return a - b"
+    assert use(context, "grep", text="a - b", around=0).text == "src/calc.py\n10|        return a - b"
+    assert use(context, "grep", text="a - b", glob="*.py").text.startswith("src/calc.py\n7|")
     use(context, "edit", path="src/calc.py", edits=[{"search": "a - b", "replace": "a + b"}])
     assert use(context, "grep", text="a - b").text == "No line holds it."
-    assert use(context, "grep", text=r"def \w+\(values", regex=True, glob="src/**").text.count("\n") == 3
+    assert use(context, "grep", text=r"def \w+\(values", regex=True, glob="src/**", around=0).text.count("\n") == 3
     assert "more matches" in use(context, "grep", text="line").text
     assert "regex=false" in refused(context, "grep", text="(", regex=True)
     assert "single lines" in refused(context, "grep", text="a\nb")
@@ -127,7 +128,7 @@ def test_references_list_uses(context: ToolContext) -> None:
 
 def test_edit_says_where_the_new_lines_are(context: ToolContext) -> None:
     edits = [{"search": "a - b", "replace": "a + b"}, {"search": "LIMIT = 10", "replace": "LIMIT = 10\nLOWER = 0"}]
-    assert use(context, "edit", path="src/calc.py", edits=edits).text == "src/calc.py changed, now lines 4-11"
+    assert use(context, "edit", path="src/calc.py", edits=edits).text == "src/calc.py changed, now lines 4, 11"
     assert use(context, "edit", path="./src/calc.py", edits=[{"search": "LOWER = 0\n", "replace": ""}]).text == (
         "src/calc.py changed, lines removed"
     )
