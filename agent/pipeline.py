@@ -145,7 +145,7 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
     with run.stage(Stage.PREPARE):
         workspace = stack.enter_context(Workspace.open(run.spec, sandbox))
         base = workspace.base
-        run.draft = base.draft()
+        run.draft = base.applied(run.spec.kept) if run.spec.kept else base.draft()
         run.notes += workspace.notes
         harness = _harness(run, workspace, sandbox)
         stack.callback(harness.close)
@@ -163,6 +163,8 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
     with run.stage(Stage.PLAN):
         conversation = Conversation(run.model, run.meter, run.events)
         brief.open_task(conversation, run.spec, index, baseline)
+        if run.spec.kept:
+            conversation.say(brief.kept(run.draft, run.spec.seed))
         context = _context(run, harness, index)
         finished = _plan(run, conversation, context)
     if run.spec.mode == "plan":

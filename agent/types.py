@@ -56,6 +56,10 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
+BROKEN_OFF = frozenset({Outcome.BUDGET_REACHED, Outcome.CANCELLED})
+"""These say nothing against the work so far: another run can go on from it."""
+
+
 # ── changes ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 FileMode = Literal["100644", "100755", "120000"]
@@ -143,6 +147,8 @@ class RunSpec(Value):
     plan: Plan | None = None
     """To ``work``: the plan that was approved, carried out as it is. To ``plan``: an earlier one, made anew with what
     ``task.request`` says of it."""
+    kept: ChangeSet | None = None
+    """Unfinished work of an earlier run on the same base, to go on from."""
     review: bool = False
     """An accepted change is read once more by the model before the run ends."""
     change_set: ChangeSet | None = None

@@ -17,7 +17,7 @@ from agent.files import replace_file
 from agent.git import Git
 from agent.model.client import ModelClient
 from agent.tree import BaseTree
-from agent.types import Commands, Mode, Plan, RunResult, RunSpec, Task
+from agent.types import BROKEN_OFF, ChangeSet, Commands, Mode, Plan, RunResult, RunSpec, Task
 from agent.workspace import apply, clone_local
 from app.machine import this_machine
 from app.settings import EngineSettings
@@ -33,6 +33,8 @@ class Wish:
     mode: Mode = "work"
     plan: Plan | None = None
     """See ``RunSpec.plan``."""
+    kept: ChangeSet | None = None
+    """See ``RunSpec.kept``."""
     base_sha: str | None = None
     """The commit to work on; the one that is checked out when ``None``."""
     test_command: str = ""
@@ -100,6 +102,7 @@ def _spec(settings: EngineSettings, origin: Path, wish: Wish) -> RunSpec:
         task=wish.task,
         mode=wish.mode,
         plan=wish.plan,
+        kept=wish.kept,
         review=settings.review,
         git_dir=str(git_dir),
         base_sha=wish.base_sha or head,
@@ -122,8 +125,8 @@ def runs_folder(settings: EngineSettings) -> Path:
     return settings.state_dir / "local"
 
 
-def resumed(settings: EngineSettings, run: str) -> tuple[RunSpec, Plan]:
-    """What an earlier run was given, and the plan that it ended with.
+def resumed(settings: EngineSettings, run: str) -> Wish:
+    """To carry out the plan that an earlier run ended with, on its commit; from its work, when it was broken off.
 
     Args:
         run: its id, or its folder.
@@ -136,7 +139,8 @@ def resumed(settings: EngineSettings, run: str) -> tuple[RunSpec, Plan]:
     if result is None or result.plan is None:
         why = "it has no result yet" if result is None else f"it ended as {result.outcome.value}: {result.reason}"
         raise UserError(f"The run {run} has no plan to go on from", why=why, todo="Start with: run --plan-only")
-    return spec, result.plan
+    kept = result.change_set if result.outcome in BROKEN_OFF and result.change_set else None
+    return Wish(spec.task, "work", result.plan, kept, spec.base_sha, spec.commands.test)
 
 
 def apply_change(run: LocalRun, repository: Path) -> tuple[str, ...]:

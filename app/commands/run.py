@@ -28,7 +28,12 @@ from app.settings import EngineSettings, load
 )
 @click.option("--task", default="", help="What to do. The first line is the title; `-` reads standard input.")
 @click.option("--plan-only", is_flag=True, help="End when the plan is made; go on with --resume.")
-@click.option("--resume", metavar="RUN", default="", help="Carry out the plan of an earlier run: its id or its folder.")
+@click.option(
+    "--resume",
+    metavar="RUN",
+    default="",
+    help="Go on with an earlier run (its id or folder): carry out its plan, from its work if it was broken off.",
+)
 @click.option("--revise", metavar="TEXT", default="", help="With --resume: make the plan anew, with this remark.")
 @click.option(
     "--test-command", default="", help="One shell line that runs the tests; `{report}` in it is a path for JUnit XML."
@@ -89,11 +94,10 @@ def run_command(
 def _resumed(settings: EngineSettings, run: str, task: str, revise: str, plan_only: bool) -> local_run.Wish:
     if task or (plan_only and not revise):
         raise UserError("A resumed run has its task and its plan already", todo='To change the plan: --revise "…"')
-    spec, plan = local_run.resumed(settings, run)
-    wish = local_run.Wish(spec.task, plan=plan, base_sha=spec.base_sha, test_command=spec.commands.test)
+    wish = local_run.resumed(settings, run)
     if not revise:
         return wish
-    return replace(wish, mode="plan", task=spec.task.model_copy(update={"request": revise}))
+    return replace(wish, mode="plan", kept=None, task=wish.task.model_copy(update={"request": revise}))
 
 
 class Stop:

@@ -16,6 +16,7 @@ SLOW = "a model that takes its time"
 UNCLEAR = "an unclear wish"
 QUESTION = "which items are counted"
 PLANNED = "plan the counting of every item"
+HALF = "work that is too long for its budget"
 REVISED = "plan it in another way"
 
 _REVERT = call("edit", path="widget.py", edits=[{"search": "sum(items)", "replace": "sum(items[1:])"}])
@@ -45,6 +46,7 @@ SCRIPT: dict[str, Any] = {
         fixing("fix", BUG),
         fixing("pull", ON_PULL),
         fixing("planned", PLANNED),
+        {"name": "half", "when": HALF, "steps": [plan(), {"tool_calls": [EDIT]}, {"tool_calls": [WRITE, FINISH]}]},
         {"name": "revised", "when": REVISED, "steps": [plan(), plan(summary="Count with a loop.")]},
         {
             "name": "question",

@@ -6,7 +6,7 @@ from agent.types import Outcome
 from app.devhub.repo import Repo
 from app.jobs.types import Job
 from tests.flow import scripts
-from tests.flow.world import World
+from tests.flow.world import FILES, World
 
 
 def _ended_as(flow: World, repo: Repo, position: int, outcome: Outcome) -> Job:
@@ -69,3 +69,19 @@ def test_a_plan_is_made_anew_with_a_remark(flow: World) -> None:
     assert why.ending is not None
     assert "`revise` by maria, ended as planned" in why.ending.reason
     assert len(flow.told(repo, number)) == 4
+
+
+def test_retry_goes_on_from_the_work_that_a_budget_ended(flow: World) -> None:
+    repo = flow.repository("half", {**FILES, ".graftsmith.toml": "[budget]\nsteps = 2\n"})
+    number = repo.open_issue(scripts.HALF, by="rita")
+    repo.comment(number, "/agent fix", by="maria")
+    first = _ended_as(flow, repo, 0, Outcome.BUDGET_REACHED)
+    (pull,) = flow.pulls(repo)
+    assert pull.draft
+    repo.comment(number, "/agent retry", by="maria")
+    second = _ended_as(flow, repo, 1, Outcome.PROPOSED)
+    assert second.artefacts.base_sha == first.artefacts.base_sha
+    assert second.usage.calls == 2, "the plan was not made again"
+    (pull,) = flow.pulls(repo)
+    assert repo.read("widget.py", pull.head_ref).decode().startswith("def total(items):\n    return sum(items)\n")
+    assert "test_total.py" in (pull.body or "")

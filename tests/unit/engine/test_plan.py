@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from agent.record import read_result, read_spec
-from tests.flow.world import EDIT, FINISH, WRITE, plan
+from tests.flow.world import EDIT, FINISH, WRITE, call, plan
 from tests.unit.engine.conftest import Desk, MakeModel
 
 
@@ -37,6 +39,27 @@ def test_a_plan_is_made_anew_with_a_remark(desk: Desk, scripted: MakeModel) -> N
     ran = desk.graftsmith("run", "--resume", str(first), "--revise", "use a loop", "--json", model=model)
     assert json.loads(ran.out)["plan"]["summary"] == "A loop.", ran
     assert json.loads(ran.out)["outcome"] == "planned"
+
+
+def test_work_that_was_broken_off_is_gone_on_with(
+    desk: Desk, scripted: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half = {"tool_calls": [EDIT]}
+    monkeypatch.setenv("GRAFTSMITH_MAX_STEPS", "2")
+    task = ("run", "--task", "Count", "--json", "--test-command", desk.test)
+    ran = desk.graftsmith(*task, model=scripted(plan(), half))
+    assert json.loads(ran.out)["outcome"] == "budget_reached"
+    (folder,) = desk.runs
+
+    monkeypatch.setenv("GRAFTSMITH_MAX_STEPS", "10")
+    # The recalled plan counts as the first reply.
+    model = scripted({}, {"tool_calls": [call("diff"), WRITE, FINISH]})
+    ran = desk.graftsmith("run", "--resume", folder.name, "--json", model=model)
+    done = json.loads(ran.out)
+    assert (done["outcome"], done["proven"], done["usage"]["calls"]) == ("proposed", True, 1), ran
+    log = (desk.runs[-1] / "events.jsonl").read_text()
+    assert "stopped before its end" in log
+    assert desk.graftsmith("replay", str(desk.runs[-1])).code == 0
 
 
 def test_wrong_uses_are_named(desk: Desk, scripted: MakeModel) -> None:

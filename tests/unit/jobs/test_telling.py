@@ -65,6 +65,14 @@ def test_retry_asks_the_same_with_a_hint() -> None:
     assert asked_for(jobs[0], jobs) == Asked(Word.FIX, "the parser\n\nlook at tabs")
 
 
+def test_retry_goes_on_where_a_job_was_broken_off() -> None:
+    spent = job(1, Word.APPROVE, ending=Ending(outcome=Outcome.BUDGET_REACHED, reason="Spent."))
+    asked = asked_for(job(2, Word.RETRY), [job(2, Word.RETRY), spent])
+    assert asked == Asked(Word.APPROVE, "", broken_off=spent)
+    stuck = job(1, Word.FIX, ending=Ending(outcome=Outcome.STUCK, reason="Stuck."))
+    assert asked_for(job(2, Word.RETRY), [stuck]) == Asked(Word.FIX, "")
+
+
 def test_where_it_stands() -> None:
     ending = Ending(outcome=Outcome.TESTS_FAILING, reason="Two tests fail.", next_step="Look.")
     ended = job(1, Word.FIX, ending=ending)
