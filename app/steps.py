@@ -11,6 +11,7 @@ import base64
 import secrets
 import time
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -22,7 +23,7 @@ from agent.git import Git
 from agent.tree import BaseTree
 from agent.types import BROKEN_OFF, ChangeSet, Mode, ModelEndpoint, Outcome, Plan, RunResult, RunSpec, Task, Value
 from app import report
-from app.github import Access, GitHubApp, Issue, Repository
+from app.github import Access, GitHubApp, Issue, NotFound, Repository
 from app.jobs.store import JobStore
 from app.jobs.types import Command, Ending, Job, Word
 from app.jobs.workflow import Halted, Work
@@ -39,6 +40,7 @@ from app.publish import (
     Rules,
     Unchanged,
     as_patch,
+    keep,
     propose,
     review,
     update,
@@ -117,7 +119,8 @@ class Places:
         return self._made(self.root / "cache")
 
     def _made(self, path: Path) -> Path:
-        path.mkdir(parents=True, exist_ok=True, mode=0o711)
+        for place in (path.parent, path):  # ``parents=True`` would make those above with the usual mode
+            place.mkdir(exist_ok=True, mode=0o711)
         return path
 
 
@@ -183,7 +186,8 @@ class GitHubSteps:
             return _silent("it is closed")
         await work.check()
         if command.comment_id is not None:
-            await self._repository(command).react("eyes", comment_id=command.comment_id)
+            with suppress(NotFound):  # who deletes a command tidies up; who means to stop says so
+                await self._repository(command).react("eyes", comment_id=command.comment_id)
         await self._tell(work, self._facts(work, title=issue.title), Progress())
         return None
 
@@ -386,6 +390,12 @@ class GitHubSteps:
     async def publish(self, work: Work) -> Ending | None:
         """Check the result as data, then make one commit and one pull request of it."""
         brief = self._brief(work)
+        if (await self._repository(work.job.command).issue(work.job.command.number)).state != "open":
+            return Ending(
+                outcome=Outcome.CANCELLED,
+                reason="It was closed while the work went on, so nothing was published.",
+                next_step="Reopen it and ask again.",
+            )
         result = self._result(work, 1)
         for number in range(2, 2 + _REBASES):
             outcome = await self._published(work, brief, result)
@@ -393,6 +403,8 @@ class GitHubSteps:
                 return outcome
             await self._fetch(work, outcome.head_sha)
             result = await self._run(work, brief, number, outcome.change_set)
+            if result.outcome not in PUBLISHED:
+                return Ending(outcome=result.outcome, reason=result.reason, next_step=result.next_step)
         raise UserError("The branch moved again and again while the change was tested", todo="Ask again later")
 
     def _result(self, work: Work, number: int) -> RunResult:
@@ -419,6 +431,7 @@ class GitHubSteps:
             branch=report.branch_name(facts),
             message=report.commit_message(result, facts),
             own_commits=await asyncio.to_thread(self._store.commits, command.repository_id, command.number),
+            ready=work.check,
         )
         if brief.head_branch is not None:
             return await self._to_pull(work, repository, brief, result, facts, proposal, checked)
@@ -453,7 +466,7 @@ class GitHubSteps:
                 reason="The pull request comes from a fork, and nothing is ever pushed to a fork. The patch is below.",
                 next_step="Apply the patch to the fork's branch.",
             )
-        made = await update(repository, proposal, brief.head_branch)
+        made = await _onto(repository, proposal, brief.head_branch, result)
         match made:
             case Moved():
                 return made
@@ -462,7 +475,7 @@ class GitHubSteps:
             case Kept():
                 await self._save_made(work, made.branch, made.commit_sha, None)
                 return Ending(
-                    outcome=Outcome.BLOCKED,
+                    outcome=Outcome.BLOCKED if result.outcome is Outcome.PROPOSED else result.outcome,
                     reason=f"The change could not go to {brief.head_branch!r}: {made.reason}. See {made.branch!r}.",
                     next_step="Merge or cherry-pick the kept branch, or ask again on the new state.",
                 )
@@ -553,14 +566,28 @@ class GitHubSteps:
         )
 
 
+async def _onto(
+    repository: Repository, proposal: Proposal, branch: str, result: RunResult
+) -> Published | Kept | Moved | Unchanged:
+    """Add the change to a person's branch. What a person has to decide about first is kept on one of our own."""
+    if branch == (await repository.facts()).default_branch:
+        return await keep(repository, proposal, "it is the default branch, which only pull requests change")
+    if result.outcome is not Outcome.PROPOSED:
+        return await keep(repository, proposal, f"it is not proven ({result.reason.rstrip('.')})")
+    return await update(repository, proposal, branch)
+
+
 def asked_for(job: Job, of_issue: Sequence[Job]) -> Asked | Ending:
     """What ``job`` is about: words that speak of earlier jobs are resolved. Pure.
+
+    What somebody asked who had no right to is not taken up on the authority of somebody who has.
 
     Args:
         of_issue: the jobs of the same issue, newest first.
     """
     word, request, broken_off = job.command.word, job.command.request, None
-    earlier = [other for other in of_issue if other.sequence < job.sequence]
+    heard = (other for other in of_issue if other.ending is None or not other.ending.silent)
+    earlier = [other for other in heard if other.sequence < job.sequence]
     if word is Word.RETRY:
         last = next((other.command for other in earlier if other.command.word is not Word.RETRY), None)
         if last is None:

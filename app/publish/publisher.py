@@ -8,7 +8,7 @@ Branches only ever move forward by fast-forward; a branch with somebody else's w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
 from agent import paths
@@ -26,6 +26,10 @@ _NAMES = 20
 _NO_FORCE = "somebody else's commits are never overwritten"
 
 
+async def _at_once() -> None:
+    """Nothing stands in the way."""
+
+
 # ── values ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -41,6 +45,8 @@ class Proposal:
     """Commit message; ends with the job's trailer."""
     own_commits: frozenset[str] = frozenset()
     """Commits that earlier jobs of the same issue have published: these may be built upon."""
+    ready: Callable[[], Awaitable[None]] = _at_once
+    """Called right before a branch is made or moved, the first that others can see; raises to call it off."""
 
 
 @dataclass(frozen=True)
@@ -217,6 +223,7 @@ async def update(repository: Repository, proposal: Proposal, branch: str) -> Pub
         return Published(branch, done, None, updated=True)
     if head == base:
         commit = await repository.create_commit(proposal.message, tree, [base])
+        await proposal.ready()
         try:
             if await repository.advance_branch(branch, commit.sha):
                 return Published(branch, commit.sha, None, updated=True)
@@ -290,8 +297,9 @@ async def _tree(repository: Repository, accepted: Accepted) -> str | None:
 
 async def _on_own_branch(repository: Repository, proposal: Proposal, tree: str) -> tuple[str, str]:
     """The bot's branch with our commit at its head: branch name and commit."""
+    stem = await _possible(repository, proposal.branch)
     for number in range(1, _NAMES + 1):
-        name = proposal.branch if number == 1 else f"{proposal.branch}-{number}"
+        name = stem if number == 1 else f"{stem}-{number}"
         if commit := await _placed(repository, proposal, tree, name):
             return name, commit
     raise UserError(
@@ -301,12 +309,19 @@ async def _on_own_branch(repository: Repository, proposal: Proposal, tree: str) 
     )
 
 
+async def _possible(repository: Repository, name: str) -> str:
+    """``name``, or one without folders: where a branch ``agent`` is, git has no room for ``agent/x``."""
+    taken = [folder for folder in paths.parents(name) if await repository.branch(folder) is not None]
+    return name.replace("/", "-") if taken else name
+
+
 async def _placed(repository: Repository, proposal: Proposal, tree: str, name: str) -> str | None:
     """Our commit at the head of branch ``name``, or ``None`` where the branch is somebody else's."""
     base = proposal.accepted.base_sha
     head = await repository.branch(name)
     if head is None:
         commit = await repository.create_commit(proposal.message, tree, [base])
+        await proposal.ready()
         head = await repository.create_branch(name, commit.sha)
         if head == commit.sha:
             return head
@@ -316,7 +331,10 @@ async def _placed(repository: Repository, proposal: Proposal, tree: str, name: s
         return None
     # A further job of the same issue: one more commit on top, and the base too where that has moved on.
     behind = (await repository.compare(base, head)).status in ("ahead", "identical")
+    if behind and (await repository.commit(head)).tree == tree:
+        return head  # it says the same: a commit without a change would only make noise
     commit = await repository.create_commit(proposal.message, tree, [head] if behind else [head, base])
+    await proposal.ready()
     return commit.sha if await repository.advance_branch(name, commit.sha) else None
 
 

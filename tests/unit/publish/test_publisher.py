@@ -151,6 +151,39 @@ def test_a_second_job_adds_a_commit_to_the_open_pull_request(hub: Scene) -> None
     assert proposed(hub, wanted).commit_sha == second.commit_sha
 
 
+def test_a_second_job_that_says_the_same_adds_nothing(hub: Scene) -> None:
+    accepted, _ = reviewed(hub, changes(hub))
+    first = proposed(hub, proposal(accepted))
+    wanted = replace(proposal(accepted, "job-2"), own_commits=frozenset({first.commit_sha}))
+    second = proposed(hub, wanted, replace(TEXT, body=f"{MARK}\n\nsecond\n"))
+    assert (second.commit_sha, second.pull_number) == (first.commit_sha, first.pull_number)
+    (pull,) = hub.repo.pulls()
+    assert (pull.commits, pull.body) == ((first.commit_sha,), f"{MARK}\n\nsecond\n")
+
+
+def test_what_is_called_off_is_never_seen(hub: Scene) -> None:
+    async def stopped() -> None:
+        raise RuntimeError("stopped")
+
+    accepted, _ = reviewed(hub, changes(hub))
+    with pytest.raises(RuntimeError, match="stopped"):
+        hub.run(lambda r: publish.propose(r, replace(proposal(accepted), ready=stopped), TEXT))
+    assert set(hub.repo.branches()) == {"main"}
+    first = proposed(hub, proposal(accepted))
+    hub.repo.commit({"other.txt": "moved on\n"})
+    again, _ = reviewed(hub, changes(hub, FileChange(path="more.py", content=b"x = 1\n")))
+    wanted = replace(proposal(again, "job-2"), own_commits=frozenset({first.commit_sha}), ready=stopped)
+    with pytest.raises(RuntimeError, match="stopped"):
+        hub.run(lambda r: publish.propose(r, wanted, TEXT))
+    assert hub.repo.branches()[BRANCH] == first.commit_sha
+
+
+def test_a_branch_that_has_the_name_of_our_folder_is_gone_around(hub: Scene) -> None:
+    hub.repo.set_branch("agent", hub.repo.branches()["main"])
+    accepted, _ = reviewed(hub, changes(hub))
+    assert {proposed(hub, proposal(accepted)).branch for _ in range(2)} == {BRANCH.replace("/", "-")}
+
+
 def test_a_branch_with_a_persons_commit_is_left_alone(hub: Scene) -> None:
     accepted, _ = reviewed(hub, changes(hub))
     first = proposed(hub, proposal(accepted))

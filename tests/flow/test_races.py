@@ -1,0 +1,175 @@
+"""What people do on GitHub while a job is under way."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.types import Outcome
+from app.devhub.repo import Repo
+from app.jobs.types import Ending
+from tests.flow import scripts
+from tests.flow.world import BUG, PATIENCE_S, World, wait_until
+
+
+def asked(flow: World, name: str) -> tuple[Repo, int]:
+    """A repository with the bug, and the issue about it, labelled."""
+    repo = flow.repository(name)
+    number = repo.open_issue(BUG, by="rita")
+    repo.add_label(number, "agent", by="maria")
+    return repo, number
+
+
+def asked_on_pull(flow: World, name: str, title: str = scripts.ON_PULL) -> tuple[Repo, int, str]:
+    """The same on a pull request of the branch ``topic``; the last is its head."""
+    repo = flow.repository(name)
+    head = repo.commit({"other.py": "x = 1\n"}, branch="topic", by="maria")
+    number = repo.open_pull(title, head="topic", by="maria")
+    repo.comment(number, "/agent fix the sum", by="maria")
+    return repo, number, head
+
+
+def until_it_runs(flow: World, repo: Repo) -> None:
+    wait_until(lambda: bool((job := flow.job(repo)) and job.stage == "run"), "the run to begin", flow.service)
+
+
+def until_it_waits_for(flow: World, repo: Repo, route: str) -> None:
+    """Hold the next request of ``route`` (``METHOD /path`` below the repository) for a while, and return inside it."""
+    method, _, path = route.partition(" ")
+    fault = flow.hub.faults.add(f"{method} /repos/{repo.full_name}{path}", delay_s=2.0)
+    wait_until(lambda: fault not in flow.hub.faults.waiting, route, flow.service)
+
+
+def ending(flow: World, repo: Repo, position: int = 0) -> Ending:
+    ended = flow.ended(repo, position).ending
+    assert ended is not None
+    return ended
+
+
+def test_two_labels_make_one_pull_request_and_no_empty_commit(flow: World) -> None:
+    repo, number = asked(flow, "twice")
+    repo.remove_label(number, "agent", by="maria")
+    repo.add_label(number, "agent", by="maria")
+    assert {ending(flow, repo, position).outcome for position in (0, 1)} == {Outcome.PROPOSED}
+    (pull,) = flow.pulls(repo)
+    assert len(pull.commits) == 1
+    assert all(f"#{pull.number}" in told for told in flow.told(repo, number))
+
+
+def test_a_permission_lost_while_it_runs_publishes_nothing(flow: World) -> None:
+    repo, number = asked(flow, "demoted")
+    until_it_runs(flow, repo)
+    repo.permit("maria", "read")
+    assert ending(flow, repo).outcome is Outcome.BLOCKED
+    assert list(repo.branches()) == ["main"]
+    assert flow.pulls(repo) == []
+    (told,) = flow.told(repo, number)
+    assert "write is needed" in told
+
+
+def test_stopped_while_it_publishes_nothing_is_seen(flow: World) -> None:
+    repo, number = asked(flow, "stopped-late")
+    until_it_waits_for(flow, repo, "POST /git/trees")
+    repo.comment(number, "/agent stop", by="maria")
+    assert ending(flow, repo).outcome is Outcome.CANCELLED
+    assert list(repo.branches()) == ["main"]
+    assert flow.pulls(repo) == []
+
+
+def test_closed_while_it_runs_publishes_nothing(flow: World) -> None:
+    repo, number = asked(flow, "closed")
+    until_it_runs(flow, repo)
+    repo.close_issue(number, by="maria")
+    assert ending(flow, repo).outcome is Outcome.CANCELLED
+    assert list(repo.branches()) == ["main"]
+    (told,) = flow.told(repo, number)
+    assert "closed" in told
+
+
+def test_a_pull_request_closed_while_it_runs_gets_no_commit(flow: World) -> None:
+    repo, number, head = asked_on_pull(flow, "closed-pull")
+    until_it_runs(flow, repo)
+    repo.close_issue(number, by="maria")
+    assert ending(flow, repo).outcome is Outcome.CANCELLED
+    assert repo.branches() == {"main": repo.branches()["main"], "topic": head}
+
+
+def test_a_command_that_was_deleted_meanwhile_is_still_carried_out(flow: World) -> None:
+    repo = flow.repository("tidied-up")
+    number = repo.open_issue("Something about sums", by="rita")
+    comment = repo.comment(number, f"/agent fix {BUG}", by="maria")
+    until_it_waits_for(flow, repo, "GET ")
+    repo.delete_comment(comment, by="maria")
+    assert ending(flow, repo).outcome is Outcome.PROPOSED
+
+
+def test_a_deleted_repository_ends_the_job_by_name(flow: World) -> None:
+    repo, _ = asked(flow, "deleted")
+    until_it_runs(flow, repo)
+    repo.remove()
+    flow.hub.wait_for(lambda: (job := flow.job(repo)) and job.ending, timeout_s=PATIENCE_S)
+    job = flow.job(repo)
+    assert job is not None
+    assert job.ending is not None
+    assert job.ending.outcome is Outcome.BLOCKED
+
+
+# ── where a change may go ──
+
+
+def test_the_default_branch_is_changed_by_pull_requests_only(flow: World) -> None:
+    repo = flow.repository("released")
+    repo.set_branch("release", repo.branches()["main"])
+    head = repo.commit({"other.py": "x = 1\n"}, by="maria")
+    number = repo.open_pull(scripts.ON_PULL, head="main", base="release", by="maria")
+    repo.comment(number, "/agent fix the sum", by="maria")
+    ended = ending(flow, repo)
+    assert ended.outcome is Outcome.BLOCKED
+    assert "default branch" in ended.reason
+    assert repo.branches()["main"] == head
+    (kept,) = repo.branches().keys() - {"main", "release"}
+    assert b"sum(items)\n" in repo.read("widget.py", kept)
+    assert kept in flow.told(repo, number)[0]
+
+
+def test_what_is_not_proven_goes_to_no_branch_of_a_person(flow: World) -> None:
+    repo, number, head = asked_on_pull(flow, "unproven", scripts.WEAKENED)
+    ended = ending(flow, repo)
+    assert ended.outcome is Outcome.TESTS_FAILING
+    assert repo.branches()["topic"] == head
+    (kept,) = repo.branches().keys() - {"main", "topic"}
+    assert kept in flow.told(repo, number)[0]
+
+
+def test_a_branch_that_has_the_name_of_our_folder_is_no_obstacle(flow: World) -> None:
+    repo = flow.repository("folder-taken")
+    repo.set_branch("agent", repo.branches()["main"])
+    number = repo.open_issue(BUG, by="rita")
+    repo.add_label(number, "agent", by="maria")
+    assert ending(flow, repo).outcome is Outcome.PROPOSED
+    (pull,) = flow.pulls(repo)
+    assert pull.head_ref.startswith(f"agent-issue-{number}")
+
+
+# ── whose word counts ──
+
+
+@pytest.mark.parametrize("word", ["stop", "status", "ask what is it"])
+def test_no_word_of_somebody_without_the_right_has_an_effect(flow: World, word: str) -> None:
+    repo = flow.repository(f"unheard-{word[:4].strip()}")
+    number = repo.open_issue(BUG, by="rita")
+    repo.comment(number, f"/agent {word}", by="rita")
+    job = flow.ended(repo)
+    assert job.ending is not None
+    assert job.ending.silent
+    assert job.usage.calls == 0
+    assert flow.told(repo, number) == []
+
+
+def test_a_refused_wish_is_not_retried_on_the_word_of_another(flow: World) -> None:
+    repo = flow.repository("borrowed")
+    number = repo.open_issue("Something about sums", by="rita")
+    repo.comment(number, f"/agent fix {BUG}", by="rita")
+    assert ending(flow, repo).silent
+    repo.comment(number, "/agent retry", by="maria")
+    assert ending(flow, repo, 1).outcome is Outcome.NEEDS_INPUT
+    assert flow.pulls(repo) == []
