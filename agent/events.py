@@ -8,6 +8,7 @@ the kind. Kinds: ``stage``, ``model_call``, ``tool_call``, ``tool_result``, ``te
 from __future__ import annotations
 
 import json
+import os
 import threading
 import time
 from collections.abc import Callable, Iterable
@@ -38,7 +39,9 @@ class EventLog:
     """
 
     def __init__(self, path: Path, *, secrets: Iterable[str] = (), listeners: Iterable[Listener] = ()) -> None:
-        self._file = path.open("a", encoding="utf-8")
+        # For its owner alone: it holds code and what tests print.
+        handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
+        self._file = os.fdopen(handle, "a", encoding="utf-8")
         # The JSON spelling is what stands in the line; longest first, so that no secret hides another's tail.
         self._secrets = sorted(
             {json.dumps(s)[1:-1] for s in secrets if len(s) >= _SHORTEST_SECRET}, key=len, reverse=True

@@ -165,7 +165,7 @@ class Git:
     @classmethod
     def init(cls, git_dir: Path, variables: Mapping[str, str] = MappingProxyType({})) -> Git:
         """Make an empty bare repository, or open the one that is there."""
-        git_dir.mkdir(parents=True, exist_ok=True)
+        git_dir.mkdir(parents=True, exist_ok=True, mode=0o700)  # other people's private code
         _start(["git", "init", "--quiet", "--bare", "--template=", "--", str(git_dir)], environment())
         return cls(git_dir, variables)
 

@@ -45,7 +45,6 @@ def build(settings: Settings, *, port: int, pace: Pace | None = None, progress_s
         OperatorError: the state folder, the key, the price file or the database can't be used.
     """
     root = settings.state_dir
-    root.mkdir(parents=True, exist_ok=True, mode=0o711)
     identity, lock = claim_identity(root / "workers")
     store = JobStore(
         settings.database_url or sqlite_url(root / "database" / "jobs.sqlite"), max_waiting=settings.max_waiting

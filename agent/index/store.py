@@ -103,6 +103,8 @@ class Store:
             return self._read_only(path, error)
 
     def _connect(self, path: Path) -> sqlite3.Connection:
+        if not path.exists():
+            path.touch(mode=0o600)  # names and words of private code; the files beside it get the same mode
         db = sqlite3.connect(path, timeout=self._wait_s, check_same_thread=False)
         try:
             application = db.execute("PRAGMA application_id").fetchone()[0]

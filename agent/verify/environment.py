@@ -114,7 +114,7 @@ class Installer:
     def _installed(self, tools: Environment, steps: Sequence[Step]) -> Environment:
         own = TOOLCHAINS[self.plan.toolchain].INSTALLED
         store = Path(self.workspace.spec.cache_dir) / "environments"
-        store.mkdir(parents=True, exist_ok=True)
+        store.mkdir(parents=True, exist_ok=True, mode=0o711)
         with self.workspace.checkout(self.workspace.base.draft(), "setup") as checkout:
             program = TOOLCHAINS[self.plan.toolchain].PROGRAMS[0]
             version = self._run((program, "--version"), checkout, tools, self.limits).output

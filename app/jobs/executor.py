@@ -317,7 +317,8 @@ def claim_identity(folder: Path) -> tuple[str, IO[bytes]]:
         OperatorError: the folder can't be used.
     """
     try:
-        folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        folder.parent.mkdir(parents=True, exist_ok=True, mode=0o711)  # the sandbox's own user passes through
+        folder.mkdir(exist_ok=True, mode=0o700)
         host = _machine(folder / "machine")
         for number in range(1000):
             file = (folder / f"{number}.lock").open("wb")
