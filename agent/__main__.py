@@ -7,6 +7,7 @@ process that started it.
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
 import signal
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 from agent import pipeline
 from agent.files import replace_file
 from agent.model.client import ModelClient
-from agent.record import CANCEL, EVENTS, RESULT, keep_spec
+from agent.record import CANCEL, DISK_FULL, EVENTS, RESULT, keep_spec
 from agent.types import RunSpec
 
 _PR_SET_PDEATHSIG = 1
@@ -47,4 +48,9 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    try:
+        main()
+    except OSError as error:
+        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            raise
+        sys.exit(DISK_FULL)

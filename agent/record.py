@@ -16,6 +16,8 @@ from agent.types import RunResult, RunSpec
 SPEC, EVENTS, RESULT = "spec.json", "events.jsonl", "result.json"
 CANCEL = "cancel"
 """A file of this name in the run's folder asks the run to stop."""
+DISK_FULL = 74
+"""Exit code of a run that could not write down its end (``EX_IOERR`` of sysexits.h)."""
 
 
 def keep_spec(folder: Path, spec: RunSpec) -> None:

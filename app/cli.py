@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import sys
+import traceback
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
@@ -100,7 +102,19 @@ def main() -> None:
     except BrokenPipeError:  # the reader of our output has gone: nothing is left to say
         sys.stderr.close()
         code = ENDED
+    except Exception as error:  # the one catch-all of this process
+        code = unexpected(error)
     sys.exit(code if isinstance(code, int) else PROVEN)
+
+
+def unexpected(error: Exception) -> int:
+    """Tell an error that no part foresaw; returns the exit code."""
+    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+        click.echo("graftsmith: The disk is full. Make room in GRAFTSMITH_STATE_DIR, then try again.", err=True)
+        return USAGE
+    traceback.print_exception(error)
+    click.echo("graftsmith: This is a bug of ours, not of your code. Please report it with the lines above.", err=True)
+    return OUR_BUG
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import socket
 import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
@@ -16,6 +17,7 @@ from starlette.responses import JSONResponse
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from agent.errors import OperatorError
 from app.jobs.executor import Executor
 from app.jobs.intake import Intake
 from app.jobs.store import JobStore
@@ -149,7 +151,12 @@ def set_up_logging(level: str) -> None:
 
 
 def serve(app: ASGIApp, *, host: str, port: int) -> None:
-    """Run until SIGINT or SIGTERM, then drain."""
+    """Run until SIGINT or SIGTERM, then drain.
+
+    Raises:
+        OperatorError: the address can't be listened on.
+    """
+    listening = _listen(host, port)
     config = uvicorn.Config(
         app,
         host=host,
@@ -161,4 +168,15 @@ def serve(app: ASGIApp, *, host: str, port: int) -> None:
         lifespan="on",
         timeout_graceful_shutdown=15,
     )
-    uvicorn.Server(config).run()
+    uvicorn.Server(config).run(sockets=[listening])
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        return socket.create_server((host, port), family=socket.AF_INET6 if ":" in host else socket.AF_INET)
+    except OSError as error:
+        raise OperatorError(
+            f"Can't listen on {host}, port {port}",
+            why=error.strerror or str(error),
+            todo="Stop what listens there, or set GRAFTSMITH_HOST and GRAFTSMITH_PORT",
+        ) from error

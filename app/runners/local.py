@@ -15,7 +15,7 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from agent.errors import BugError, RetryLater
-from agent.record import CANCEL, EVENTS, RESULT
+from agent.record import CANCEL, DISK_FULL, EVENTS, RESULT
 from agent.types import Outcome, RunResult, RunSpec
 from app.runners.tail import Tail
 from sandbox import process, remove_tree
@@ -73,6 +73,8 @@ def run(
     words = clean(finished.output, 2_000)
     if finished.end in (End.SIGNALLED, End.TIMED_OUT, End.OUT_OF_MEMORY):
         raise RetryLater(f"The run's process was ended from outside ({finished.end.value})", why=words)
+    if finished.exit_code == DISK_FULL:
+        raise RetryLater("The disk of the machine that runs Graftsmith is full", todo="Make room in its state folder")
     raise BugError(
         f"The run's process ended with exit code {finished.exit_code} and wrote no result",
         why=words,

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from app.cli import SECTIONS
+from app.cli import OUR_BUG, SECTIONS, USAGE, unexpected
 
 GRAFTSMITH = str(Path(sys.executable).parent / "graftsmith")
 
@@ -47,6 +49,37 @@ def test_missing_settings_are_all_named_at_once(tmp_path: Path) -> None:
     for name in ("APP_ID", "PRIVATE_KEY", "WEBHOOK_SECRET", "OPENAI_MODEL"):
         assert name in done.stderr
     assert "Traceback" not in done.stderr
+
+
+def serve(tmp_path: Path, app_key: str, **env: str) -> subprocess.CompletedProcess[str]:
+    model = {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1", "OPENAI_API_KEY": "key-12345678", "OPENAI_MODEL": "m"}
+    github = {"APP_ID": "1", "PRIVATE_KEY": app_key, "WEBHOOK_SECRET": "webhook-secret-1"}
+    return run("serve", cwd=tmp_path, **{"GRAFTSMITH_STATE_DIR": str(tmp_path / "state"), **github, **model, **env})
+
+
+def test_a_state_folder_that_is_none_is_named(tmp_path: Path, app_key: str) -> None:
+    (tmp_path / "file").touch()
+    for place in ("file", "file/below"):
+        done = serve(tmp_path, app_key, GRAFTSMITH_STATE_DIR=str(tmp_path / place))
+        assert done.returncode == 2
+        assert str(tmp_path / place) in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+def test_a_port_that_is_taken_is_named(tmp_path: Path, app_key: str) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = serve(tmp_path, app_key, GRAFTSMITH_PORT=port)
+    assert done.returncode == 2
+    assert f"port {port}" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_what_nobody_foresaw_is_a_bug_of_ours_and_a_full_disk_is_none(capsys: pytest.CaptureFixture[str]) -> None:
+    assert unexpected(ValueError("x")) == OUR_BUG
+    assert "ValueError: x" in (said := capsys.readouterr().err) and "bug of ours" in said
+    assert unexpected(OSError(errno.ENOSPC, "No space left on device")) == USAGE
+    assert "Traceback" not in (said := capsys.readouterr().err) and "GRAFTSMITH_STATE_DIR" in said
 
 
 def test_a_folder_that_is_no_repository_is_a_usage_error(tmp_path: Path) -> None:
