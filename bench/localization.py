@@ -1,10 +1,10 @@
 """How well the index finds what an issue's fix touches: files, functions, and what fits into a prompt.
 
-    .venv/bin/python -m bench.localization --cases dev.jsonl --repos repos.json [--history 8000] [--by-repo] [--out FILE]
+    .venv/bin/python -m bench.localization --cases dev.jsonl --repos repos.json [--by-repo] [--out FILE]
 
 A case is a JSON line {"instance_id", "repo", "base_commit", "problem_statement", "gold_files", "gold_functions"};
-``repos.json`` maps ``repo`` to a bare git folder. The retriever sees the tree at the base commit and the commits before it,
-nothing later. A case that fails counts as a miss.
+``repos.json`` maps ``repo`` to a bare git folder. The retriever sees the tree at the base commit and the commits before
+it, nothing later. A case that fails counts as a miss.
 """
 
 from __future__ import annotations

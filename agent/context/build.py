@@ -19,8 +19,8 @@ from agent.index.record import Record, Symbol
 from agent.model.tokens import estimate_tokens
 from agent.types import Task
 
-_OVERVIEW, _CONVENTIONS, _FUNCTIONS, _TESTS, _NEIGHBOURS = 0.10, 0.08, 0.66, 0.08, 0.08
-"""Shares of the budget. What a section leaves goes to the functions."""
+_OVERVIEW, _CONVENTIONS, _TESTS, _NEIGHBOURS = 0.06, 0.06, 0.05, 0.05
+"""Shares of the budget; all the rest goes to the functions."""
 
 _LONG = 0.35
 """A function that would take more than this share of its section is shown in part."""

@@ -96,7 +96,6 @@ def _ranks_within(values: Floats, owners: NDArray[np.int64]) -> Floats:
 
 
 class _Said(NamedTuple):
-    names: frozenset[str]
     title: frozenset[str]
     words: frozenset[str]
     qualified: frozenset[str]
@@ -105,7 +104,6 @@ class _Said(NamedTuple):
 def _said(evidence: Evidence) -> _Said:
     issue = evidence.issue
     return _Said(
-        frozenset(plain(issue.names)),
         frozenset(words(issue.title)),
         frozenset(words(issue.prose)),
         frozenset(name.replace("::", ".").replace("#", ".") for name in issue.names if "." in name or "::" in name),
@@ -113,9 +111,18 @@ def _said(evidence: Evidence) -> _Said:
 
 
 _NAMED = (
-    "name marked", "name in title", "name in prose", "class marked", "class in title", "qualified", "name overlap",
-    "name overlap title", "class overlap", "doc overlap", "length", "method", "private", "dunder", "short name",
-)  # fmt: skip
+    "name in title",
+    "name in prose",
+    "class in title",
+    "qualified",
+    "name overlap",
+    "class overlap",
+    "length",
+    "method",
+    "private",
+    "dunder",
+    "short name",
+)
 
 
 def _named(candidate: Candidate, evidence: Evidence, said: _Said) -> tuple[float, ...]:
@@ -126,16 +133,12 @@ def _named(candidate: Candidate, evidence: Evidence, said: _Said) -> tuple[float
     length = symbol.end - symbol.start + 1
     dunder = short.startswith("__") and short.endswith("__")
     return (
-        float(short in said.names),
         float(short in said.title),
         float(short in said.words),
-        float(bool(owner) and owner in said.names),
         float(bool(owner) and owner in said.title),
         float(bool(owner) and any(name == tail or name.endswith("." + tail) for name in said.qualified)),
         _overlap(short, evidence.stems, evidence),
-        _overlap(short, evidence.title_stems, evidence),
         _overlap(owner, evidence.title_stems, evidence) if owner else 0.0,
-        _overlap(symbol.doc, evidence.stems, evidence),
         math.log1p(length) / 5,
         float(symbol.kind == "method"),
         float(short.startswith("_") and not dunder),

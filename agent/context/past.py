@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from agent.index.corpus import Floats
 from agent.index.history import Commit
 from agent.index.words import Stems, words
 
-_MAX_FILES = 12
+_MAX_FILES = 8
 """A commit that touches more says little about each of them."""
 
 _COMMITS = 300
 """How many of the best matching commits are looked at."""
+
+_HALF = 2000.0
+"""A commit this many commits back counts half."""
 
 _TRAILER = re.compile(
     r"^(?:signed-off-by|co-authored-by|reviewed-by|git-svn-id|cherry picked|conflicts):?.*$", re.I | re.M
@@ -55,13 +60,13 @@ class Past:
                 out[found] += weight * idf * times * 2.2 / (times + self._norm[found])
         return out
 
-    def signal(self, paths: Sequence[str], query: Mapping[str, float]) -> Floats:
+    def signal(self, paths: Sequence[str], wanted: NDArray[np.bool_], query: Mapping[str, float]) -> Floats:
         """For each path the best matching commits that touched it: 1 · best + ½ · second + ⅓ · third + …
 
-        A commit counts less the more files it touched.
+        A commit counts less the older it is, and the more files it touched of those that ``wanted`` (F) marks.
         """
-        number = {path: i for i, path in enumerate(paths)}
-        scores = self.scores(query)
+        number = {path: i for i, path in enumerate(paths) if wanted[i]}
+        scores = self.scores(query) / (1.0 + np.arange(len(self.commits), dtype=np.float32) / _HALF)
         total = np.zeros(len(paths), np.float32)
         seen = np.zeros(len(paths), np.int32)
         for commit in np.argsort(-scores, kind="stable")[:_COMMITS].tolist():
@@ -71,5 +76,5 @@ class Past:
             if 0 < len(touched) <= _MAX_FILES:
                 for file in touched:
                     seen[file] += 1
-                    total[file] += scores[commit] / np.log2(1 + len(touched)) / seen[file]
+                    total[file] += scores[commit] / math.sqrt(len(touched)) / seen[file]
         return total

@@ -22,6 +22,14 @@ from agent.index.words import words
 
 _TOP = (1.0, 0.5, 0.33)
 
+_WANTED = frozenset(
+    {
+        "whole: best functions", "title: best functions", "title: file", "prose: best function",
+        "prose: best functions", "prose: file", "said: best function",
+    }
+)  # fmt: skip
+"""Of the BM25 scores, those that help once the others are there; see ``docs/retrieval.md``."""
+
 
 @dataclass(frozen=True)
 class Evidence:
@@ -53,11 +61,13 @@ def gather(index: Index, issue: Issue, past: Past | None, meaning: Floats | None
         "whole": lexical.score(query),
         "title": lexical.score(title),
         "prose": lexical.score(damped(said["title"], said["prose"])),
+        "said": lexical.score(damped(query_of(stems.of(words(" ".join(issue.said)))))),
     }
     files: dict[str, Floats] = {}
     for name, score in scores.items():
-        files[f"{name}: best functions"] = best_chunks(score.chunks, index)
+        files[f"{name}: best function"], files[f"{name}: best functions"] = best_chunks(score.chunks, index)
         files[f"{name}: file"] = score.files
+    files = {name: values for name, values in files.items() if name in _WANTED}
     files["path"] = path_words(index, query)
     files["path title"] = path_words(index, title)
     files["path mentioned"] = mentioned_paths(issue, graph)
@@ -65,14 +75,14 @@ def gather(index: Index, issue: Issue, past: Past | None, meaning: Floats | None
     files["traceback"] = frames_in(issue.frames, graph)
     files["definitions"] = definitions(issue.names, graph)
     files["usage"] = usage(issue.names, index, wanted)
-    files["qualified"] = qualified(issue.names, graph)
+    files["qualified"] = qualified(issue.said, graph)
     files["imported"] = imported(issue.code, graph)
     files["tests"] = through_tests(index, query)
     files["imports"] = imports_of(scores["whole"].files, graph)
     if past is not None:
-        files["history"] = past.signal(index.paths, query)
+        files["history"] = past.signal(index.paths, wanted, title)
     if meaning is not None:
-        files["meaning: best functions"] = best_chunks(meaning, index)
+        files["meaning: best functions"] = best_chunks(meaning, index)[1]
     keep = wanted.astype(np.float32)
     files = {name: (values * keep).astype(np.float32) for name, values in files.items()}
     return Evidence(index, issue, lexical, scores["whole"], scores["title"], scores["prose"], query, title, files)
@@ -109,16 +119,17 @@ def _texts(issue: Issue) -> dict[str, str]:
     }
 
 
-def best_chunks(chunks: Floats, index: Index) -> Floats:
-    """1 · best + ½ · second + ⅓ · third of the chunk scores of each file."""
-    total = np.zeros(index.corpus.files, np.float32)
+def best_chunks(chunks: Floats, index: Index) -> tuple[Floats, Floats]:
+    """(best, 1 · best + ½ · second + ⅓ · third) of the chunk scores of each file."""
+    best, total = np.zeros(index.corpus.files, np.float32), np.zeros(index.corpus.files, np.float32)
     found = np.flatnonzero((chunks > 0) & (index.corpus.chunk_file >= 0))
     left = found[np.argsort(-chunks[found], kind="stable")]
     for share in _TOP:
         owner, first = np.unique(index.corpus.chunk_file[left], return_index=True)
         total[owner] += share * chunks[left[first]]
+        best = best if share < 1 else total.copy()
         left = np.delete(left, first)
-    return total
+    return best, total
 
 
 # ── paths ────────────────────────────────────────────────────────────────────────────────────────────────────────

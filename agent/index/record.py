@@ -114,7 +114,7 @@ class Record:
                 Import(module, tuple((a, b) for a, b in names), line, alias, exported)
                 for module, names, line, alias, exported in imports
             ),
-            words=tuple(words.split("\n")) if words else (),
+            words=tuple(map(sys.intern, words.split("\n"))) if words else (),  # one string for all files
             counts=counts,
             note=note,
         )

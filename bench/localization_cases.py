@@ -1,0 +1,94 @@
+"""Makes localization cases from a repository's own history: a commit's message → the sources that it touched.
+
+    .venv/bin/python -m bench.localization_cases NAME GIT_DIR --count 60 > cases.jsonl
+
+Easier than issues of users, because whoever wrote the message knew the change, but enough to see whether a language is
+read at all. Taken are commits with a message of at least eight words that touch one to three existing source
+files of a known language, tests and their data left out; merges, releases, dependency bumps and reverts are not.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import re
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+from agent.index.graph import is_test
+from agent.index.history import Commit, log_arguments, parse_log
+from agent.index.languages import language_by_name
+
+_DULL = re.compile(
+    r"^(?:merge|bump|release|revert|chore|docs?|ci|build|style|test|update (?:dep|change|readme)|v?\d+\.)|dependabot"
+    r"|changelog|typo|\[maven-release",
+    re.IGNORECASE,
+)
+
+
+def cases(name: str, git: str, count: int) -> Iterator[dict[str, Any]]:
+    """Up to ``count`` cases, drawn evenly over the last 4,000 commits, the same at every call."""
+    command = ["git", "-C", git, *log_arguments("HEAD", 4000)]
+    commits = list(parse_log(subprocess.run(command, capture_output=True, check=True).stdout))
+    good = [commit for commit in commits if _usable(commit)]
+    random.Random(0).shuffle(good)  # noqa: S311
+    made = 0
+    for commit in good:
+        base = subprocess.run(
+            ["git", "-C", git, "rev-parse", f"{commit.sha}^"], capture_output=True, text=True, check=False
+        ).stdout.strip()
+        gold = [path for path in commit.files if _source(path)]
+        listing = subprocess.run(
+            ["git", "-C", git, "ls-tree", "-r", "--name-only", "-z", base or commit.sha],
+            capture_output=True,
+            check=False,
+        ).stdout.decode(errors="surrogateescape")
+        if base and set(gold) <= set(listing.split("\0")):
+            yield {
+                "instance_id": f"{name}-{commit.sha[:10]}",
+                "repo": name,
+                "base_commit": base,
+                "problem_statement": _message(commit),
+                "gold_files": gold,
+                "gold_functions": [],
+            }
+            made += 1
+        if made == count:
+            return
+
+
+def _usable(commit: Commit) -> bool:
+    sources = [path for path in commit.files if _source(path)]
+    return (
+        1 <= len(sources) <= 3
+        and len(commit.files) <= 8
+        and len(_message(commit).split()) >= 8
+        and not _DULL.search(commit.message.split("\n")[0])
+    )
+
+
+def _source(path: str) -> bool:
+    language = language_by_name(path)
+    return language is not None and language.name not in ("bash", "make", "python") and not is_test(path, language.name)
+
+
+def _message(commit: Commit) -> str:
+    """The message without trailers and without numbers of issues."""
+    kept = [line for line in commit.message.split("\n") if not re.match(r"^[A-Z][\w-]+-by:|^Co-authored", line)]
+    return re.sub(r"\(?#\d+\)?", "", "\n".join(kept)).strip()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("name")
+    parser.add_argument("git_dir")
+    parser.add_argument("--count", type=int, default=60)
+    arguments = parser.parse_args()
+    for case in cases(arguments.name, arguments.git_dir, arguments.count):
+        print(json.dumps(case))
+
+
+if __name__ == "__main__":
+    main()
