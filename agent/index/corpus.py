@@ -58,6 +58,7 @@ class Corpus:
         times: Ints,
         chunk_file: Ints,
         chunk_number: Ints,
+        chunk_length: Floats,
         files: int,
     ) -> None:
         self.vocabulary = vocabulary
@@ -69,9 +70,8 @@ class Corpus:
         self.files = files
         per_word = np.bincount(word, minlength=len(vocabulary.words))
         self.start = np.concatenate([np.zeros(1, np.int64), np.cumsum(per_word)])
-        lengths = np.asarray(vocabulary.lengths, dtype=np.float32)
-        weight = lengths[word] * times if len(word) else np.zeros(0, np.float32)
-        self.chunk_length: Floats = np.bincount(chunk, weights=weight, minlength=len(chunk_file)).astype(np.float32)
+        self.chunk_length = chunk_length
+        """C: how many stems each chunk has, with repeats."""
         alive = chunk_file >= 0
         self.file_length: Floats = np.bincount(
             chunk_file[alive], weights=self.chunk_length[alive], minlength=files
@@ -83,7 +83,8 @@ class Corpus:
         word, chunk, times, chunk_file, chunk_number = _columns(records, vocabulary, 0)
         # One 64-bit key sorts several times faster than a stable argsort of the words.
         order = np.sort((word.astype(np.int64) << 32) | np.arange(len(word))) & 0xFFFFFFFF
-        return cls(vocabulary, word[order], chunk[order], times[order], chunk_file, chunk_number, len(records))
+        length = _lengths(vocabulary, word, chunk, times, 0, len(chunk_file))
+        return cls(vocabulary, word[order], chunk[order], times[order], chunk_file, chunk_number, length, len(records))
 
     def replaced(self, old: Sequence[int], records: Sequence[Record]) -> Corpus:
         """The next version of the tree.
@@ -112,6 +113,9 @@ class Corpus:
             np.insert(self.times[keep], at, times[order]),
             np.concatenate([chunk_file, np.array(fresh, dtype=np.int32)[file]]),
             np.concatenate([self.chunk_number, number]),
+            np.concatenate(
+                [self.chunk_length, _lengths(self.vocabulary, word, chunk, times, len(chunk_file), len(number))]
+            ),
             len(records),
         )
 
@@ -142,6 +146,14 @@ class Corpus:
             return self.chunk[:0], self.times[:0]
         begin, end = self.start[number], self.start[number + 1]
         return self.chunk[begin:end], self.times[begin:end]
+
+
+def _lengths(vocabulary: Vocabulary, word: Ints, chunk: Ints, times: Ints, first: int, count: int) -> Floats:
+    """How many stems each of ``count`` chunks from ``first`` on has, with repeats."""
+    different, inverse = np.unique(word, return_inverse=True) if len(word) < 50_000 else (None, word)
+    wanted = vocabulary.lengths if different is None else [vocabulary.lengths[number] for number in different.tolist()]
+    weight = np.array(wanted, dtype=np.float32)[inverse] * times
+    return np.bincount(chunk - first, weights=weight, minlength=count).astype(np.float32)
 
 
 def _columns(
