@@ -12,6 +12,9 @@ A change can therefore never alter the rules that it is judged by. Everything in
     minutes = 20
     steps = 60
     fix_rounds = 3
+
+    [plan]
+    approval = true                         # `/agent fix` ends with a plan, which waits for `/agent approve`
 """
 
 from __future__ import annotations
@@ -39,6 +42,15 @@ class BudgetLimits(BaseModel):
     fix_rounds: int | None = None
 
 
+class PlanRules(BaseModel):
+    """What holds for plans."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    approval: bool = False
+    """Nothing is changed before a person has approved the plan."""
+
+
 class RepositoryConfig(BaseModel):
     """The parsed file."""
 
@@ -46,6 +58,7 @@ class RepositoryConfig(BaseModel):
 
     commands: Commands = Commands()
     budget: BudgetLimits = BudgetLimits()
+    plan: PlanRules = PlanRules()
 
 
 def parse(data: bytes) -> RepositoryConfig:

@@ -217,18 +217,27 @@ class GitHubSteps:
         else:
             base_ref = (await repository.facts()).default_branch
             ref, head_branch, from_fork = f"refs/heads/{base_ref}", None, False
+        base_sha = await self._fetch(work, start.base_sha or ref)
+        mode = _MODES.get(asked.word, "work")
+        if mode == "work" and start.plan is None and self._own(work, base_sha).plan.approval:
+            mode = "plan"
         brief = Brief(
             task=task,
             base_ref=base_ref,
-            base_sha=await self._fetch(work, start.base_sha or ref),
+            base_sha=base_sha,
             head_branch=head_branch,
             from_fork=from_fork,
-            mode=_MODES.get(asked.word, "work"),
+            mode=mode,
             plan=start.plan,
             kept=start.kept,
         )
         replace_file(self._places.job(work.job.id) / "brief.json", brief.model_dump_json().encode())
         return brief
+
+    def _own(self, work: Work, base_sha: str) -> config.RepositoryConfig:
+        """What the repository says about itself at a commit."""
+        with Git(self._git_dir(work)) as git:
+            return config.of_tree(BaseTree.load(git, base_sha))
 
     def _start(self, asked: Asked, issue: Issue) -> _Start:
         """What earlier jobs have left to begin with."""
@@ -346,8 +355,7 @@ class GitHubSteps:
         minutes = settings.budget.minutes or 24 * 60.0
         token = issue_token(self._token_secret, run_id, ttl_s=minutes * 60 + 3600)
         base_sha = change_set.base_sha if change_set else brief.base_sha
-        with Git(self._git_dir(work)) as git:
-            own = config.of_tree(BaseTree.load(git, base_sha))
+        own = self._own(work, base_sha)
         return RunSpec(
             run_id=run_id,
             task=brief.task,
