@@ -12,11 +12,12 @@ import fcntl
 import logging
 import os
 import socket
+import sqlite3
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -290,8 +291,24 @@ def _open_dbos(url: str, identity: str) -> None:
         "notification_listener_polling_interval_sec": 1.0,
     }
     if url.startswith("sqlite"):
+        _put_damaged_aside(Path(sa.make_url(url).database or ""))
         config["system_database_engine"] = _dbos_engine(url)
     DBOS(config=config)
+
+
+def _put_damaged_aside(path: Path) -> None:
+    """A file that is no database must not keep the service down: the jobs table brings back what was in it."""
+    try:
+        with closing(sqlite3.connect(path)) as db:
+            db.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        return  # locked, or no place to write: the caller says so
+    except sqlite3.DatabaseError as error:
+        aside = path.with_name(f"{path.name}.damaged-{int(time.time())}")
+        _log.error("%s is damaged (%s); it is put aside as %s and made anew", path, error, aside.name)
+        path.rename(aside)
+        for rest in ("-wal", "-shm"):
+            path.with_name(path.name + rest).unlink(missing_ok=True)
 
 
 def _dbos_engine(url: str) -> sa.Engine:

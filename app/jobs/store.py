@@ -97,7 +97,8 @@ class JobStore:
 
     Args:
         url: an SQLAlchemy URL, ``sqlite:///FILE`` or ``postgresql+psycopg://…``.
-        max_waiting: unfinished jobs of one repository that are kept.
+        max_waiting: unfinished jobs of one repository that are kept, of each queue: a ``stop`` must get through when
+            nothing else does.
 
     Raises:
         OperatorError: the database can't be opened, or was written by a newer version.
@@ -130,9 +131,9 @@ class JobStore:
         self._take = insert(_deliveries).on_conflict_do_nothing().returning(_deliveries.c.id)
         self._add = sa.insert(_jobs)
         self._full = (
-            sa.select(_jobs.c.repository_id)
+            sa.select(_jobs.c.repository_id, _jobs.c.queue)
             .where(_unfinished, _jobs.c.repository_id.in_(sa.bindparam("repositories", expanding=True)))
-            .group_by(_jobs.c.repository_id)
+            .group_by(_jobs.c.repository_id, _jobs.c.queue)
             .having(sa.func.count() >= max_waiting)
         )
         self._known = sa.select(_deliveries.c.id, _deliveries.c.job_id).where(
@@ -159,9 +160,10 @@ class JobStore:
         now = time.time()
         with self._write() as db:
             repositories = list({a.command.repository_id for a in arrivals})
-            full = set(db.execute(self._full, {"repositories": repositories}).scalars())
+            full = {tuple(row) for row in db.execute(self._full, {"repositories": repositories})}
             # Sorted, so that two processes can't wait for each other's rows in opposite order.
-            admitted = sorted((a for a in arrivals if a.command.repository_id not in full), key=lambda a: a.delivery.id)
+            fitting = (a for a in arrivals if (a.command.repository_id, a.command.queue.value) not in full)
+            admitted = sorted(fitting, key=lambda a: a.delivery.id)
             rows = [_delivery_row(a, now) for a in admitted]
             new = set(db.execute(self._take, rows).scalars()) if rows else set()
             jobs = {a.delivery.id: a for a in reversed(arrivals) if a.delivery.id in new}

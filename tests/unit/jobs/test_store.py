@@ -96,6 +96,14 @@ def test_a_full_repository_turns_away_and_others_do_not_suffer(store: JobStore) 
     assert isinstance(store.accept([arrival()])[0], str)
 
 
+def test_stop_gets_into_a_full_repository(store: JobStore) -> None:
+    for n in range(10):
+        add(store, command(n))
+    refused, taken = store.accept([arrival(), arrival(command(word=Word.STOP))])
+    assert isinstance(refused, TooManyWaiting)
+    assert isinstance(taken, str)
+
+
 def test_job_values_come_back_as_they_went_in(store: JobStore) -> None:
     job = add(store, command(text="fix ünï 🎉 'x' \"y\" \\ %s :name", details="line\nline"))
     lease = claim(store, job.id)

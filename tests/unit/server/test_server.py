@@ -27,6 +27,10 @@ def anyio_backend() -> str:
     return "asyncio"
 
 
+def names(folder: Path) -> list[str]:
+    return [path.name for path in folder.iterdir()]
+
+
 async def page(_request: Request) -> Response:
     return PlainTextResponse("page", headers={"Cache-Control": "max-age=60"})
 
@@ -37,6 +41,7 @@ async def broken(_request: Request) -> Response:
 
 @pytest.fixture
 async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
+    (tmp_path / "dbos.sqlite").write_bytes(b"no database" * 1000)  # as a bad disk leaves it
     store = JobStore(sqlite_url(tmp_path / "jobs.sqlite"))
     identity, lock = claim_identity(tmp_path / "workers")
     steps = FolderSteps(tmp_path, 0.0)
@@ -56,7 +61,8 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     lock.close()
 
 
-async def test_the_service(client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture) -> None:
+async def test_the_service(client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
+    assert "dbos.sqlite.damaged" in " ".join(names(tmp_path)), "what the executor remembers can be made anew"
     caplog.set_level(logging.INFO)
     assert (await client.get("/healthz")).text == "ok"
     assert (await client.get("/readyz")).text == "ok"
