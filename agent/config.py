@@ -20,14 +20,17 @@ A change can therefore never alter the rules that it is judged by. Everything in
 from __future__ import annotations
 
 import tomllib
+from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from agent.errors import UserError
 from agent.tree import BaseTree
 from agent.types import Budget, Commands
 
 FILE_NAME = ".graftsmith.toml"
+_Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]  # TOML has words for infinity and for no number
+_Count = Annotated[int, Field(ge=0)]
 
 
 class BudgetLimits(BaseModel):
@@ -35,11 +38,11 @@ class BudgetLimits(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    dollars: float | None = None
-    tokens: int | None = None
-    minutes: float | None = None
-    steps: int | None = None
-    fix_rounds: int | None = None
+    dollars: _Amount | None = None
+    tokens: _Count | None = None
+    minutes: _Amount | None = None
+    steps: _Count | None = None
+    fix_rounds: _Count | None = None
 
 
 class PlanRules(BaseModel):
@@ -69,7 +72,7 @@ def parse(data: bytes) -> RepositoryConfig:
     """
     try:
         return RepositoryConfig.model_validate(tomllib.loads(data.decode("utf-8")))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
         raise UserError(
             f"{FILE_NAME} can't be read", why=str(error), todo="Correct the file on the base branch"
         ) from error

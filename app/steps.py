@@ -333,7 +333,7 @@ class GitHubSteps:
 
     async def _run(self, work: Work, brief: Brief, number: int, change_set: ChangeSet | None = None) -> RunResult:
         """One run on the local runner, with the status comment kept up to date meanwhile."""
-        spec = self._spec(work, brief, number, change_set)
+        spec = await asyncio.to_thread(self._spec, work, brief, number, change_set)
         watch = self._watches[work.job.id] = Watch(time.time())
         self._meters.open(spec.run_id, spec.budget, work.job.usage if number > 1 else None)
         teller = asyncio.create_task(self._keep_telling(work, watch))
