@@ -58,6 +58,29 @@ def test_a_renamed_repository_is_found_by_its_number(hub: Scene) -> None:
     assert hub.run(lambda repository: repository.facts()).full_name == "acme/gadget"
 
 
+@pytest.mark.parametrize("status", [301, 307])
+def test_the_old_name_of_a_repository_leads_to_the_new_one(hub: Scene, status: int) -> None:
+    """GitHub answers requests to the old name with the address of the new one."""
+    number = hub.repo.open_issue("x")
+    method, rest = ("GET", "") if status == 301 else ("POST", "/comments")
+    issue = f"/repos/acme/widget/issues/{number}"
+
+    async def work(repository: Repository) -> int:
+        await repository.facts()
+        hub.repo.change(name="gadget")
+        target = f"{hub.devhub.api_url}{issue.replace('widget', 'gadget')}{rest}"
+        hub.devhub.faults.add(f"{method} {issue}{rest}", status=status, headers={"location": target})
+        if status == 301:
+            return (await repository.issue(number)).number
+        listed = f"{hub.devhub.api_url}{issue.replace('widget', 'gadget')}/comments"
+        hub.devhub.faults.add(f"GET {issue}/comments", status=301, headers={"location": listed})
+        return await repository.upsert_comment(number, MARK, MARK)
+
+    assert hub.run(work)
+    if status == 307:
+        assert [comment.body for comment in hub.repo.comments(number)] == [MARK]
+
+
 def test_a_repository_outside_the_installation_is_refused(hub: Scene) -> None:
     other = hub.devhub.create_repository("stranger/widget", {"a": "b"})
     with pytest.raises(UserError, match="not part of the installation"):

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from agent.types import Outcome
 from app.devhub.repo import Repo
 from app.jobs.types import Ending
 from tests.flow import scripts
-from tests.flow.world import BUG, PATIENCE_S, World, wait_until
+from tests.flow.world import BUG, PATIENCE_S, Service, World, free_port, wait_until
 
 
 def asked(flow: World, name: str) -> tuple[Repo, int]:
@@ -111,6 +113,21 @@ def test_a_deleted_repository_ends_the_job_by_name(flow: World) -> None:
     assert job is not None
     assert job.ending is not None
     assert job.ending.outcome is Outcome.BLOCKED
+
+
+def test_two_services_on_one_state_folder_share_the_work_and_double_nothing(flow: World, open_tmp_path: Path) -> None:
+    port = free_port()
+    other = Service({**flow.service.settings, "GRAFTSMITH_PORT": str(port)}, open_tmp_path, port)
+    other.start()
+    try:
+        made = [asked(flow, f"shared-{n}") for n in range(3)]
+        for repo, number in made:
+            assert ending(flow, repo).outcome is Outcome.PROPOSED
+            assert [len(pull.commits) for pull in flow.pulls(repo)] == [1]
+            assert len(flow.told(repo, number)) == 1
+    finally:
+        other.stop()
+        other.kill()
 
 
 # ── where a change may go ──
