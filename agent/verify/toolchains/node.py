@@ -10,6 +10,7 @@ import json
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any, Final
 from urllib.parse import quote
@@ -31,6 +32,11 @@ _MAX_TESTS: Final = 500_000
 # Runs in the parent of the test processes. One line of JSON for each finished test; node's own JUnit reporter leaves
 # the file out, and names alone are not unique.
 _REPORTER: Final = """
+import { inspect } from 'node:util';
+// What was thrown in another process may arrive as an object that can't become a string.
+const said = (thrown) => {
+  try { return String(thrown?.stack ?? thrown?.message ?? thrown); } catch { return inspect(thrown); }
+};
 export default async function* (events) {
   const open = [];
   for await (const { type, data } of events) {
@@ -40,7 +46,7 @@ export default async function* (events) {
     yield JSON.stringify({
       file: data.file ?? '', names: [...open.slice(0, data.nesting), data.name], suite: data.details?.type === 'suite',
       ok: type === 'test:pass', skip: (data.skip ?? false) !== false, todo: (data.todo ?? false) !== false,
-      message: error ? String(cause?.stack ?? cause?.message ?? cause) : '',
+      message: error ? said(cause) : '',
     }) + '\\n';
   }
 }
@@ -143,7 +149,7 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
 
 def _names_tests(word: str, files: Files) -> bool:
     path = word.removeprefix("./").rstrip("/")
-    return path in files.paths() or any(p.startswith(f"{path}/") for p in files.paths())
+    return path in files.paths() or any(p.startswith(f"{path}/") or fnmatchcase(p, path) for p in files.paths())
 
 
 def _options(runner: str, number: int, old: str, selecting: bool) -> str:

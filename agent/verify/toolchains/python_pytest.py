@@ -126,8 +126,8 @@ def _options(files: Files, line: str) -> tuple[str, ...]:
         options += ["-o", "cache_dir=/tmp/pytest-cache"]
     added = "\n".join(match for name, _ in _CONFIGURED for match in _ADDED.findall(text(files, name)))
     if "--cov" in line + added:
-        # A threshold says nothing of a selection, and its exit status would look like a contradiction. Elsewhere, say in
-        # a command of tox, the option does not mean that the plugin is there.
+        # A threshold says nothing of a selection, and its exit status would look like a contradiction.
+        # Where only tox, say, has the option, the plugin need not be there.
         options.append("--no-cov")
     return tuple(options)
 

@@ -49,7 +49,7 @@ def without_paths(arguments: str, names_path: Callable[[str], bool]) -> str:
 
     A word that might be the value of the option before it stays: then more runs than was selected, which is safe.
     """
-    if re.search(r"[$`*?~]", arguments):
+    if re.search(r"[$`~]", arguments):
         return arguments
     try:
         words = shlex.split(arguments)
@@ -60,11 +60,14 @@ def without_paths(arguments: str, names_path: Callable[[str], bool]) -> str:
         after_option = bool(kept) and kept[-1].startswith("-") and "=" not in kept[-1] and kept[-1] not in _FLAGS
         if after_option or word.startswith("-") or not names_path(word):
             kept.append(word)
+    if any(re.search(r"[*?]", word) for word in kept):
+        return arguments  # quoted, it would no longer be a pattern
     return " " + shlex.join(kept) if kept else ""
 
 
 _FLAGS = frozenset(
     (
+        "--test",
         "-v",
         "-vv",
         "-q",

@@ -36,6 +36,25 @@ describe('suite', () => {
 
 
 @needs_node
+def test_whatever_a_test_throws_is_reported(bench: MakeBench) -> None:
+    thrown = (
+        "const { test } = require('node:test');\nconst assert = require('node:assert');\n"
+        "test('odd', () => { throw Object.create(null); });\n"
+        "test('handler', () => assert.equal(Object.assign(Object.create(null), { f() {} }), null));\n"
+        "test('fine', () => {});\n"
+    )
+    made = bench(
+        {"test/a.test.js": thrown, "test/b.test.js": TESTS.replace("./calc.js", "os")}, "node --test test/*.test.js"
+    )
+    seen = made.harness.run(made.base, ("test/a.test.js",))
+    assert seen.outcomes == {
+        "test/a.test.js::odd": TestOutcome.FAILED,
+        "test/a.test.js::handler": TestOutcome.FAILED,
+        "test/a.test.js::fine": TestOutcome.PASSED,
+    }
+
+
+@needs_node
 def test_a_change_is_proven_with_the_own_runner_of_node(bench: MakeBench) -> None:
     wrong = {"package.json": PACKAGE, "calc.js": "exports.add = (a, b) => a - b;\n", "calc.test.js": TESTS}
     made = bench({**wrong, "broken.test.js": "require('./nowhere.js')\n"}, "npm test")
