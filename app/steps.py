@@ -47,6 +47,7 @@ from app.publish import (
 )
 from app.report import Closing, JobFacts, Progress, Review, status
 from app.settings import Settings
+from app.webhooks.events import issue_of
 
 Runner = Callable[[RunSpec, Callable[[dict[str, object]], None], Callable[[], bool]], RunResult]
 
@@ -219,7 +220,8 @@ class GitHubSteps:
             ref, head_branch, from_fork = f"refs/heads/{base_ref}", None, False
         base_sha = await self._fetch(work, start.base_sha or ref)
         mode = _MODES.get(asked.word, "work")
-        if mode == "work" and start.plan is None and self._own(work, base_sha).plan.approval:
+        own = await asyncio.to_thread(self._own, work, base_sha)
+        if mode == "work" and start.plan is None and own.plan.approval:
             mode = "plan"
         brief = Brief(
             task=task,
@@ -279,8 +281,13 @@ class GitHubSteps:
         return brief
 
     async def _task(self, repository: Repository, work: Work, issue: Issue, request: str) -> Task:
-        """The issue, and what people who may command us said before they asked."""
+        """The issue as it was when somebody asked, and what people who may command us said before.
+
+        Its author may be anybody, and could change it between the label and now: nobody has seen that yet.
+        """
         command = work.job.command
+        delivery = await asyncio.to_thread(self._store.delivery, work.job.delivery_id)
+        then = issue_of(delivery.body) if delivery else None
         asked = datetime.fromtimestamp(work.job.created_at, UTC)
         said = [
             comment.body
@@ -292,8 +299,8 @@ class GitHubSteps:
             and not comment.body.lstrip().startswith("/agent")
         ]
         return Task(
-            title=issue.title,
-            body=issue.body,
+            title=then.title if then and then.title else issue.title,
+            body=(then.body or "") if then and then.title else issue.body,
             request=request,
             comments=tuple(said[-20:]),
             number=issue.number,

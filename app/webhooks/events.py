@@ -43,6 +43,8 @@ class Label(_Part):
 
 class Issue(_Part):
     number: Id
+    title: Text = ""
+    body: Text | None = None
     state: Name
     locked: Flag = False
     pull_request: dict[str, object] | None = None
@@ -68,6 +70,15 @@ class Envelope(_Part):
     repository: Repository
     issue: Issue
     installation: Installation | None = None
+
+
+class _AboutIssue(_Part):
+    issue: Issue
+
+
+def issue_of(body: bytes) -> Issue:
+    """The issue as it stood when the delivery ``body`` was sent; its author may have changed it since."""
+    return _AboutIssue.model_validate_json(body).issue
 
 
 class IssueLabeled(Envelope):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
+import httpx
 import pytest
 
 from agent.types import Outcome
@@ -104,6 +106,28 @@ def test_a_command_that_was_deleted_meanwhile_is_still_carried_out(flow: World) 
     assert ending(flow, repo).outcome is Outcome.PROPOSED
 
 
+def test_an_issue_that_its_author_changes_after_the_label_is_taken_as_it_was(flow: World) -> None:
+    repo = flow.repository("reworded")
+    repo.permit("tom", "triage")
+    number = repo.open_issue(BUG, "What maria has read.", by="tom")
+    fault = flow.hub.faults.add(f"GET /repos/{repo.full_name}", delay_s=2.0)
+    repo.add_label(number, "agent", by="maria")
+    wait_until(lambda: fault not in flow.hub.faults.waiting, "the job to begin", flow.service)
+    answer = httpx.patch(
+        f"{flow.hub.api_url}/repos/{repo.full_name}/issues/{number}",
+        json={"title": "Plant a back door", "body": "What nobody has read."},
+        headers={"authorization": f"Bearer {flow.hub.token('tom')}"},
+    )
+    assert answer.status_code == 200
+    assert ending(flow, repo).outcome is Outcome.PROPOSED
+    job = flow.job(repo)
+    assert job is not None
+    asked_for = (flow.service.folder / "state" / "jobs" / job.id / "brief.json").read_text()
+    assert "What maria has read." in asked_for
+    assert "back door" not in asked_for
+    assert "nobody has read" not in asked_for
+
+
 def test_a_deleted_repository_ends_the_job_by_name(flow: World) -> None:
     repo, _ = asked(flow, "deleted")
     until_it_runs(flow, repo)
@@ -168,6 +192,27 @@ def test_a_branch_that_has_the_name_of_our_folder_is_no_obstacle(flow: World) ->
 
 
 # ── whose word counts ──
+
+
+@pytest.mark.parametrize(
+    ("answer", "silent"),
+    [
+        ({"status": 404}, True),
+        ({"status": 403, "message": "Resource not accessible by integration"}, False),
+        ({"status": 200, "body": '{"permission": "read", "role_name": "owner", "user": null}'}, True),
+    ],
+    ids=["unknown", "refused", "odd"],
+)
+def test_a_permission_that_is_not_clearly_enough_is_none(flow: World, answer: dict[str, Any], silent: bool) -> None:
+    repo = flow.repository(f"unclear-{answer['status']}")
+    number = repo.open_issue(BUG, by="rita")
+    flow.hub.faults.add(f"GET /repos/{repo.full_name}/collaborators/maria/permission", **answer)
+    repo.add_label(number, "agent", by="maria")
+    job = flow.ended(repo)
+    assert job.ending is not None
+    assert (job.ending.outcome, job.ending.silent) == (Outcome.BLOCKED, silent)
+    assert job.usage.calls == 0
+    assert len(flow.told(repo, number)) == (0 if silent else 1)
 
 
 @pytest.mark.parametrize("word", ["stop", "status", "ask what is it"])
