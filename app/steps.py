@@ -610,14 +610,15 @@ def asked_for(job: Job, of_issue: Sequence[Job]) -> Asked | Ending:
         word, request = last.word, _joined(last.request, request)
         ending = earlier[0].ending
         broken_off = earlier[0] if ending and ending.outcome in BROKEN_OFF else None
-    if broken_off is not None:
-        return Asked(word, request, broken_off=broken_off)
-    if word not in (Word.APPROVE, Word.REVISE):
-        return Asked(word, request)
-    # Only a plan that stood there when the person wrote can be the one that was meant.
-    shown = (o for o in earlier if o.artefacts.plan and o.finished_at is not None and o.finished_at <= job.created_at)
-    planned = next(shown, None)
-    return Asked(word, request, planned) if planned else _nothing(f"to {word.value}: there is no plan", "/agent plan …")
+    planned = None
+    if word in (Word.APPROVE, Word.REVISE):
+        # Only a plan that stood there when the person wrote can be the one that was meant.
+        asked_at = job.created_at
+        shown = (o for o in earlier if o.artefacts.plan and o.finished_at is not None and o.finished_at <= asked_at)
+        planned = next(shown, None)
+        if planned is None and broken_off is None:
+            return _nothing(f"to {word.value}: there is no plan", "/agent plan …")
+    return Asked(word, request, planned, broken_off)
 
 
 def _with_request(task: Task, request: str) -> Task:

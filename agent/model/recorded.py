@@ -140,8 +140,8 @@ class RecordedModel:
         events: the lines of the run's log, decoded; other kinds are passed over.
         meter: told of each call as the recorded run's was, so that the same bounds are reached.
 
-    A request that differs from the recorded one is noted in ``divergences`` and answered all the same. Durations in
-    the messages (``0.12s``) may differ: they always do.
+    A request that differs from the recorded one is noted in ``divergences`` and answered all the same. Durations and
+    memory addresses in the messages may differ: they always do.
     """
 
     def __init__(self, events: Iterable[Mapping[str, Any]], *, meter: Meter | None = None) -> None:
@@ -256,8 +256,13 @@ def _shown(messages: Sequence[Message], index: int) -> str:
     return f"{message.role}: {message.content}{calls}"
 
 
-_DURATION = re.compile(r"\b\d+(?:\.\d+)?\s?(?:s|ms|seconds?)\b")
+_FLEETING = (
+    (re.compile(r"\b\d+(?:\.\d+)?\s?(?:s|ms|seconds?)\b"), "0s"),
+    (re.compile(r"\b0x[0-9a-f]{6,16}\b"), "0x0"),  # where an object lay in memory
+)
 
 
 def _timeless(text: str) -> str:
-    return _DURATION.sub("0s", text)
+    for pattern, same in _FLEETING:
+        text = pattern.sub(same, text)
+    return text

@@ -63,7 +63,8 @@ def run_command(
     command that needs a virtual environment, node_modules or a toolchain of yours finds it, read-only.
 
     \b
-    Exit codes: 0 proven · 1 ended without success, with the outcome named · 2 usage or configuration · 3 our bug
+    Exit codes: 0 proven, or planned with --plan-only · 1 ended without success, with the outcome named
+      2 usage or configuration · 3 our bug
     \b
     Settings, from the environment or .env: OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL
     """

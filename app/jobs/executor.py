@@ -196,7 +196,7 @@ class Executor:
         ending = Ending(
             outcome=Outcome.FAILED,
             reason="Graftsmith's own job machinery failed. This is a bug of ours, not of your code.",
-            next_step="Whoever runs Graftsmith finds the details in its log. Comment `/agent fix` to start again.",
+            next_step="Whoever runs Graftsmith finds the details in its log. Comment `/agent retry` to start again.",
         )
         try:
             await asyncio.to_thread(self._store.finish, work.lease, ending)

@@ -31,7 +31,7 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MAX_ATTEMPTS = 20  # take-ups in the same stage: then that stage is what kills the worker
-_AGAIN = "Comment `/agent fix` to start again."
+_AGAIN = "Comment `/agent retry` to start again."
 
 
 class Stopped(Exception):
