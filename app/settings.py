@@ -10,7 +10,7 @@ import base64
 import binascii
 import difflib
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 from urllib.parse import urlsplit
@@ -290,14 +290,15 @@ def load(kind: type[S], *, env_file: Path | None = Path(".env")) -> S:
     Raises:
         OperatorError: names every missing or wrong setting at once, and what to do about each. Holds no secret.
     """
-    problems = list(_unknown_names(env_file))
+    given = _from_file(env_file)
+    problems = list(_unknown_names(given))
+    if kind is not Settings:  # started in a checkout, and its file may be anybody's
+        problems += _lures(given)
     try:
         settings = kind(_env_file=env_file)  # type: ignore[call-arg]  # pydantic-settings adds it at run time
     except ValidationError as error:
         wrong = error.errors(include_input=False, include_url=False, include_context=False)
         problems = [*(_describe(e["loc"], e["type"], e["msg"], kind) for e in wrong), *problems]
-    except UnicodeDecodeError as error:
-        raise OperatorError(f"{env_file} can't be read", why="it is not UTF-8 text", todo="Save it as UTF-8") from error
     if problems:
         raise OperatorError(
             "The settings are not usable:\n" + "\n".join(f"  - {p}" for p in problems),
@@ -313,13 +314,36 @@ def _describe(location: tuple[int | str, ...], kind: str, message: str, cls: typ
     return ": ".join(part for part in (f"{name} {what}", _TODO.get(name, "")) if part)
 
 
-def _unknown_names(env_file: Path | None) -> Iterable[str]:
+def _from_file(env_file: Path | None) -> Mapping[str, str | None]:
+    if env_file is None or not env_file.is_file():
+        return {}
+    try:
+        return dotenv_values(env_file, interpolate=False)
+    except UnicodeDecodeError as error:
+        raise OperatorError(f"{env_file} can't be read", why="it is not UTF-8 text", todo="Save it as UTF-8") from error
+
+
+def _lures(given: Mapping[str, str | None]) -> Iterable[str]:
+    """What in a file would send values of the environment to where the file says."""
+    ours = {name.upper(): value or "" for name, value in given.items()}
+    environment = {name.upper() for name, value in os.environ.items() if value}
+    for name in sorted(_ENGINE_NAMES & ours.keys()):
+        if "${" in ours[name]:
+            yield f"{name} in .env holds ${{…}}, which is not filled in here: write the value itself"
+    if ours.get("OPENAI_BASE_URL") and "OPENAI_BASE_URL" not in environment and "OPENAI_API_KEY" in environment:
+        yield (
+            "OPENAI_BASE_URL is from .env and OPENAI_API_KEY is not, so the key would go where that file says: "
+            "set both in the same place"
+        )
+
+
+_ENGINE_NAMES = frozenset(str(field.validation_alias) for field in EngineSettings.model_fields.values())
+
+
+def _unknown_names(from_file: Iterable[str]) -> Iterable[str]:
     """A misspelt name of our own would be ignored in silence; name it instead."""
     known = {str(field.validation_alias) for field in Settings.model_fields.values()}
-    given = set(os.environ)
-    if env_file is not None and env_file.is_file():
-        given |= set(dotenv_values(env_file, interpolate=False))
-    for name in sorted(given):
+    for name in sorted({*os.environ, *from_file}):
         if name.startswith(_PREFIX) and name not in known:
             close = difflib.get_close_matches(name, known, 1)
             yield f"{name} is not a setting" + (f": did you mean {close[0]}?" if close else "")

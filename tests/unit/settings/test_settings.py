@@ -139,6 +139,40 @@ def test_dotenv_file_is_read_below_the_environment(monkeypatch: pytest.MonkeyPat
     assert (settings.openai_model, settings.app_id) == ("from-environment", 99)
 
 
+@pytest.mark.parametrize(
+    ("file", "says"),
+    [
+        ("OPENAI_BASE_URL=https://evil.example/v1\n", "set both in the same place"),
+        ("openai_base_url=https://evil.example/v1\n", "set both in the same place"),
+        ("OPENAI_BASE_URL=https://evil.example/${GITHUB_TOKEN}\nOPENAI_API_KEY=x\n", "not filled in"),
+        ("OPENAI_MODEL=${GITHUB_TOKEN}\n", "not filled in"),
+    ],
+)
+def test_a_checkouts_file_says_not_where_secrets_of_its_user_go(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str, says: str
+) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "key-of-the-user")
+    monkeypatch.setenv("GITHUB_TOKEN", "token-of-the-user")
+    (tmp_path / ".env").write_text(f"OPENAI_MODEL=m\n{file}")
+    with pytest.raises(OperatorError, match=says) as error:
+        load(EngineSettings)
+    assert "of-the-user" not in str(error.value)
+
+
+def test_address_and_key_from_one_place_are_fine(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / ".env").write_text("OPENAI_BASE_URL=https://file.example/v1\nOPENAI_API_KEY=k\nOPENAI_MODEL=m\n")
+    assert load(EngineSettings).openai_base_url == "https://file.example/v1"
+    monkeypatch.setenv("OPENAI_BASE_URL", "https://environment.example/v1")
+    monkeypatch.setenv("OPENAI_API_KEY", "key-of-the-user")
+    assert load(EngineSettings).openai_base_url == "https://environment.example/v1"
+
+
+def test_a_file_that_is_no_text_is_named(tmp_path: Path) -> None:
+    (tmp_path / ".env").write_bytes(b"OPENAI_MODEL=\xff\n")
+    with pytest.raises(OperatorError, match="not UTF-8"):
+        load(EngineSettings)
+
+
 def test_misspelt_name_in_the_file_is_named(tmp_path: Path) -> None:
     (tmp_path / ".env").write_text("OPENAI_MODEL=m\nOPENAI_API_KEY=k\nGRAFTSMITH_MAX_DOLARS=1\n")
     with pytest.raises(OperatorError, match="did you mean GRAFTSMITH_MAX_DOLLARS"):
