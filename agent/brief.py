@@ -14,8 +14,8 @@ from agent.tree import Draft
 from agent.types import Evidence, Plan, RunSpec, SuiteStatus, Task, TestRun
 from sandbox.text import clean
 
-CONTEXT_TOKENS = 5_000
-"""Sent with every call; on issues of released packages, what was needed stood within the first 4,000."""
+CONTEXT_TOKENS = 4_000
+"""Sent with every call; on issues of released packages, what was needed stood within the first 3,000."""
 _ISSUE_CHARS = 20_000
 _LOG_CHARS = 3_000
 _DIFF_CHARS = 30_000

@@ -14,6 +14,7 @@ _INVISIBLE = re.compile(
 
 _COMPARED_LINES = 2_000
 _SPANS = 8
+_CLOSE = 5
 
 
 def text_of(context: ToolContext, path: str) -> str:
@@ -55,6 +56,17 @@ def numbered(lines: list[str], first: int, last: int, limits: Limits) -> tuple[s
     return "\n".join(out), first + len(out) - 1
 
 
+def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Spans that are close to each other as one."""
+    out: list[tuple[int, int]] = []
+    for first, end in spans:
+        if out and first - out[-1][1] <= _CLOSE:
+            out[-1] = (out[-1][0], end)
+        else:
+            out.append((first, end))
+    return out
+
+
 def changed_lines(before: str, after: str) -> str:
     """Which lines of ``after`` differ, as ``12-15, 40``; empty when lines were only taken away."""
     old, new = before.split("\n"), after.split("\n")
@@ -72,6 +84,7 @@ def changed_lines(before: str, after: str) -> str:
         spans = [
             (head + at + 1, head + to) for kind, _, _, at, to in matcher.get_opcodes() if kind != "equal" and to > at
         ]
+    spans = _joined(spans)
     if len(spans) > _SPANS:
         spans = [(spans[0][0], spans[-1][1])]
     return ", ".join(f"{first}" if first == end else f"{first}-{end}" for first, end in spans if end >= first)
