@@ -66,7 +66,7 @@ class EngineSettings(BaseSettings):
     openai_model: str = Field(validation_alias="OPENAI_MODEL")
 
     state_dir: Path = Field(default_factory=default_state_dir, validation_alias="GRAFTSMITH_STATE_DIR")
-    """Everything we keep: databases, runs, caches. Made with mode 0700."""
+    """Everything we keep: databases, runs, caches. Others can pass through to a checkout, and list nothing."""
     max_dollars: float | None = Field(default=5.0, gt=0, validation_alias="GRAFTSMITH_MAX_DOLLARS")
     max_tokens: int | None = Field(default=1_000_000, gt=0, validation_alias="GRAFTSMITH_MAX_TOKENS")
     max_minutes: float | None = Field(default=60.0, gt=0, validation_alias="GRAFTSMITH_MAX_MINUTES")
