@@ -58,7 +58,8 @@ def remark(spec: RunSpec) -> str:
 
 def test_report(run: TestRun, seed: str, *, baseline: bool = False) -> str:
     """One test run as the model reads it: counts first, then failures, then the end of the output where that helps."""
-    head = f"{run.status.value}: {len(run.passed)} passed, {len(run.failed)} failed, in {run.seconds:.1f} s"
+    counts = f"{len(run.passed)} passed, {len(run.failed)} failed" if run.structured else "no report of single tests"
+    head = f"{run.status.value}: {counts}, in {run.seconds:.1f} s"
     parts = [head + (f" ({run.detail})" if run.detail else "")]
     failed = sorted(run.failed)
     if failed and baseline:
