@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import json
 import os
 import signal
@@ -88,6 +89,7 @@ class Service:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,
+                preexec_fn=_die_with_parent,
             )
         if ready:
             self.wait_ready()
@@ -174,6 +176,11 @@ class World:
     def pulls(self, repo: Repo) -> list[SeenPull]:
         """The bot's pull requests."""
         return [pull for pull in repo.pulls() if pull.author.endswith("[bot]")]
+
+
+def _die_with_parent() -> None:
+    """A test run that is killed leaves no service behind (prctl(2), PR_SET_PDEATHSIG)."""
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def wait_until(condition: Callable[[], bool], what: str, service: Service, timeout_s: float = PATIENCE_S) -> None:
