@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from agent.types import Outcome
+import stat
+
+from agent.types import Outcome, RunSpec
 from app.devhub.repo import Repo
 from app.jobs.types import Job
 from tests.flow import scripts
@@ -50,6 +52,11 @@ def test_a_plan_waits_is_revised_and_carried_out_where_it_was_made(flow: World) 
     assert result.usage.calls == 1, "the plan was not asked for again"
     (pull,) = flow.pulls(repo)
     assert not pull.draft
+
+    spec = flow.service.folder / "state" / "jobs" / approved.id / "run-1" / "spec.json"
+    assert stat.S_IMODE(spec.stat().st_mode) == 0o600
+    kept = RunSpec.model_validate_json(spec.read_bytes())
+    assert (kept.model.api_key, kept.plan) == ("", result.plan)
 
 
 def test_a_repository_can_want_every_plan_approved(flow: World) -> None:
