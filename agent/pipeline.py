@@ -169,6 +169,11 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
         finished = _plan(run, conversation, context)
     if run.spec.mode == "plan":
         return endings.planned()
+    if finished is None and run.plan and run.plan.intent == "question" and not run.plan.steps:
+        with run.stage(Stage.ANSWER):
+            conversation.say(prompts.render("answer"))
+            _answer(run, conversation, context, NOBODY)
+        return endings.answered()
     return _work(run, harness, conversation, context, baseline, finished)
 
 
@@ -220,15 +225,19 @@ def _ask(run: Run, stack: ExitStack, asker: Asker) -> Ending:
         context = ToolContext(base.draft(), index, run_tests=lambda draft, tests: "Nothing is run for a question.")
         question: str = run.spec.task.title
         while question:
-            run.answer = ask.answer(conversation, context, asker.hear)
-            named = ask.places(run.answer, base)
-            run.places = named.there
-            run.notes += [f"The answer names {place}, but there is no such line." for place in named.missing]
+            _answer(run, conversation, context, asker)
             question = asker.more(run.answer)
             if question:
                 run.events.emit("question", text=question)
                 conversation.say(question)
     return endings.answered()
+
+
+def _answer(run: Run, conversation: Conversation, context: ToolContext, asker: Asker) -> None:
+    run.answer = ask.answer(conversation, context, asker.hear)
+    named = ask.places(run.answer, context.draft.base)
+    run.places = named.there
+    run.notes += [f"The answer names {place}, but there is no such line." for place in named.missing]
 
 
 def _harness(run: Run, workspace: Workspace, sandbox: Sandbox) -> Harness:

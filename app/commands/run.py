@@ -63,7 +63,7 @@ def run_command(
     command that needs a virtual environment, node_modules or a toolchain of yours finds it, read-only.
 
     \b
-    Exit codes: 0 proven, or planned with --plan-only · 1 ended without success, with the outcome named
+    Exit codes: 0 proven (or planned, or answered) · 1 ended without success, with the outcome named
       2 usage or configuration · 3 our bug
     \b
     Settings, from the environment or .env: OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL
@@ -88,7 +88,7 @@ def run_command(
         click.echo(f"graftsmith: {trouble}", err=True)
     if run.result.our_fault:
         return OUR_BUG
-    done = run.result.outcome is Outcome.PLANNED or run.result.evidence.proven
+    done = run.result.outcome in (Outcome.PLANNED, Outcome.ANSWERED) or run.result.evidence.proven
     return PROVEN if done and trouble is None else ENDED
 
 

@@ -11,7 +11,7 @@ from agent.git import Git
 from agent.record import read_events, read_result
 from agent.tree import BaseTree
 from agent.types import Outcome, Place
-from tests.flow.world import EDIT, call
+from tests.flow.world import EDIT, call, plan
 from tests.unit.engine.conftest import Desk, MakeModel
 
 ANSWER = "It skips the first item: `widget.py:2`. There is also widget.py:99, and 10:30 is no place."
@@ -60,6 +60,14 @@ def test_nobody_who_asks_can_change_anything(desk: Desk, scripted: MakeModel) ->
     model = scripted({"tool_calls": [EDIT]}, {"expect": "There is no tool 'edit'", "content": "I can only look."})
     ran = desk.graftsmith("ask", "Fix it!", "--json", model=model)
     assert json.loads(ran.out)["change_set"]["changes"] == []
+
+
+def test_a_task_that_is_a_question_is_answered(desk: Desk, scripted: MakeModel) -> None:
+    model = scripted(plan(intent="question", steps=[]), {"expect": "nothing is changed", "content": ANSWER})
+    task = ("run", "--task", "Why is total wrong?", "--json", "--test-command", desk.test)
+    told = json.loads(desk.graftsmith(*task, model=model).out)
+    assert (told["outcome"], told["summary"]) == ("answered", ANSWER)
+    assert told["places"] == [{"path": "widget.py", "start": 2, "end": 2}]
 
 
 def test_replies_that_are_cut_end_by_name(desk: Desk, scripted: MakeModel) -> None:
