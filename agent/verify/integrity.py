@@ -76,8 +76,9 @@ def _check_file(
     shadowing = _shadows(path) if old is None else ""
     if shadowing:
         yield _finding("runner_shadowed", path, shadowing, old, new)
-    if is_ci(path) and old is not None:  # a new workflow takes nothing away; whether it may be published is asked later
-        yield _finding("ci_changed", path, "a continuous-integration workflow is changed", old, new)
+    if is_ci(path):
+        if old is not None:  # a new one takes nothing away; whether it may be published is asked later
+            yield _finding("ci_changed", path, "a continuous-integration workflow is changed", old, new)
     elif is_test_config(path):
         yield from _check_config(path, old, new)
     elif is_test(path):

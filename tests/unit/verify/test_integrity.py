@@ -206,6 +206,7 @@ def test_the_hunk_shows_the_test_and_nothing_else(findings: Changes) -> None:
         ("Makefile", "test:\n\tpytest\nbuild:\n\tcc\n", "test:\n\tpytest || true\nbuild:\n\tcc\n", {"config_changed"}),
         ("Makefile", "test:\n\tpytest\nbuild:\n\tcc\n", "test:\n\tpytest\nbuild:\n\tgcc\n", set()),
         (".github/workflows/ci.yml", "on: push\n", "on: never\n", {"ci_changed"}),
+        (".github/workflows/ci.yml", None, "on: push\n", set()),
         ("sitecustomize.py", None, "import os\n", {"runner_shadowed"}),
         ("pytest.py", None, "def main(): return 0\n", {"runner_shadowed"}),
         ("src/unittest/__init__.py", None, "\n", {"runner_shadowed"}),
