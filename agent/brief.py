@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from agent import prompts
 from agent.context.build import build
 from agent.context.fence import fence
+from agent.index.history import Commit
 from agent.index.index import Index
 from agent.loop import Conversation
 from agent.model.types import Message
@@ -22,7 +23,9 @@ _DIFF_CHARS = 30_000
 _FAILING_SHOWN = 20
 
 
-def open_task(conversation: Conversation, spec: RunSpec, index: Index, baseline: TestRun) -> None:
+def open_task(
+    conversation: Conversation, spec: RunSpec, index: Index, baseline: TestRun, history: Sequence[Commit]
+) -> None:
     """Begin the conversation: the rules, then the task with everything that is known about it."""
     conversation.messages.append(Message.system(prompts.render("system")))
     conversation.say(
@@ -31,13 +34,13 @@ def open_task(conversation: Conversation, spec: RunSpec, index: Index, baseline:
             task=fence("issue", "task", _task_text(spec.task), spec.seed),
             request=_fenced("request", spec.task.request, spec.seed),
             discussion="\n".join(_fenced("comment", text, spec.seed) for text in spec.task.comments),
-            context=build(index, spec.task, CONTEXT_TOKENS, spec.seed),
+            context=build(index, spec.task, CONTEXT_TOKENS, spec.seed, history=history),
             baseline=test_report(baseline, spec.seed, baseline=True),
         )
     )
 
 
-def open_question(conversation: Conversation, spec: RunSpec, index: Index) -> None:
+def open_question(conversation: Conversation, spec: RunSpec, index: Index, history: Sequence[Commit]) -> None:
     """Begin the conversation about a question: the rules, then the question and the code that it likely is about."""
     conversation.messages.append(Message.system(prompts.render("ask")))
     conversation.say(
@@ -46,7 +49,7 @@ def open_question(conversation: Conversation, spec: RunSpec, index: Index) -> No
             task=fence("question", "", _task_text(spec.task), spec.seed),
             request=_fenced("request", spec.task.request, spec.seed),
             discussion="\n".join(_fenced("comment", text, spec.seed) for text in spec.task.comments),
-            context=build(index, spec.task, CONTEXT_TOKENS, spec.seed),
+            context=build(index, spec.task, CONTEXT_TOKENS, spec.seed, history=history),
         )
     )
 

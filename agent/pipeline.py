@@ -23,6 +23,7 @@ from agent.endings import Ending
 from agent.errors import GraftsmithError
 from agent.events import EventLog, Listener
 from agent.git import Git
+from agent.index.history import Commit, log_arguments, parse_log
 from agent.index.index import Index
 from agent.index.source import TreeSource
 from agent.loop import Conversation, Finished
@@ -40,6 +41,8 @@ from agent.verify.registries import Registries
 from agent.verify.toolchains import detect
 from agent.workspace import Workspace
 from sandbox import Limits, Sandbox, open_sandbox
+
+HISTORY_COMMITS = 2_000
 
 MakeModel = Callable[[Meter, EventLog, Callable[[], bool]], Model]
 
@@ -162,7 +165,7 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
         return _verify_given(run, harness, base.applied(run.spec.change_set), baseline)
     with run.stage(Stage.PLAN):
         conversation = Conversation(run.model, run.meter, run.events)
-        brief.open_task(conversation, run.spec, index, baseline)
+        brief.open_task(conversation, run.spec, index, baseline, _history(base))
         if run.spec.kept:
             conversation.say(brief.kept(run.draft, run.spec.seed))
         context = _context(run, harness, index)
@@ -182,6 +185,11 @@ def _index(run: Run, base: BaseTree) -> Index:
         index = Index.open(Path(run.spec.cache_dir) / "index.sqlite", TreeSource(base.draft()))
         run.notes += index.report.notes
         return index
+
+
+def _history(base: BaseTree) -> tuple[Commit, ...]:
+    """What earlier commits say about which files; next to nothing where only the base commit was fetched."""
+    return parse_log(base.git.run(log_arguments(base.sha, HISTORY_COMMITS)))
 
 
 def _context(run: Run, harness: Harness, index: Index) -> ToolContext:
@@ -221,7 +229,7 @@ def _ask(run: Run, stack: ExitStack, asker: Asker) -> Ending:
     index = _index(run, base)
     with run.stage(Stage.ANSWER):
         conversation = Conversation(run.model, run.meter, run.events)
-        brief.open_question(conversation, run.spec, index)
+        brief.open_question(conversation, run.spec, index, _history(base))
         context = ToolContext(base.draft(), index, run_tests=lambda draft, tests: "Nothing is run for a question.")
         question: str = run.spec.task.title
         while question:
@@ -381,7 +389,7 @@ def _verify_given(run: Run, harness: Harness, draft: Draft, baseline: TestRun) -
 def _measure(run: Run, harness: Harness, draft: Draft, baseline: TestRun) -> Evidence:
     """What the harness can say of ``draft``; proofs only where nothing got worse."""
     with run.stage(Stage.VERIFY):
-        final = harness.run(draft, name="final")
+        final = harness.run(draft, name="final", fresh=True)
         comparison = compare(baseline, final, harness.flaky(draft, baseline, final))
         weakened = integrity.check(draft.base, draft, run.plan)
     evidence = run.evidence.model_copy(

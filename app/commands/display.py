@@ -56,6 +56,8 @@ class _Progress:
             self._now(f"{event['name']}{'' if event['ok'] else ' (refused)'}")
         elif kind == "model_call" and event.get("reply"):
             self._now("the model has answered")
+        elif kind == "test_run" and event["name"] in ("proof", "again"):
+            self._now("single tests, before and after" if event["name"] == "proof" else "a failed test again, alone")
         elif kind == "test_run":
             run = event["run"]
             self._console.print(f"    tests: {run['status']}, {run['passed']} passed, {len(run['failed'])} failed")
