@@ -140,7 +140,15 @@ def _traces(users: tuple[int, ...], groups: tuple[Path, ...]) -> dict[str, objec
         "processes": [pid for user in users for pid in processes_of(user)],
         "mounts": [line for line in Path("/proc/self/mountinfo").read_text().splitlines() if " staging " in line],
         "groups": [str(left) for folder in groups for left in folder.glob(f"graftsmith-{os.getpid()}-*")],
-        "folders": sorted(str(folder) for folder in folders if folder.stat().st_uid in users),
+        "folders": sorted(str(folder) for folder in folders if _owner(folder) in users),
         "links": PLACE.exists(),
         "files": len(list(Path("/proc/self/fd").iterdir())),
     }
+
+
+def _owner(folder: Path) -> int | None:
+    """``None`` when it is gone: another worker's folder may go at any time."""
+    try:
+        return folder.stat().st_uid
+    except FileNotFoundError:
+        return None
