@@ -57,6 +57,7 @@ def test_a_branch_that_moved_elsewhere_is_tested_again(flow: World) -> None:
     assert job.ending.outcome is Outcome.UPDATED
     assert repo.log("topic")[1] == moved[0]
     assert repo.read("person.py", "topic") == b"y = 2\n"
+    assert job.usage.calls > 0, "testing again must not take away what the work has cost"
 
 
 def test_a_persons_change_to_the_same_file_stands(flow: World) -> None:
