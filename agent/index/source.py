@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from agent.git import NotARepository, user_git
 from agent.index import rules
 
 
@@ -46,7 +47,8 @@ class Source(Protocol):
 
 
 class DirectorySource:
-    """A directory on disk, as it is now. Links are never followed; nested repositories are left out."""
+    """A directory on disk, as it is now. Links are never followed; nested repositories are left out, and in a work tree
+    what git ignores there."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -54,15 +56,18 @@ class DirectorySource:
     def listing(self) -> Listing:
         files: list[File] = []
         skipped: Counter[str] = Counter()
+        ignored = _ignored(self.root)
         folders = [""]
         while folders and len(files) < rules.MAX_FILES:
-            self._scan(folders.pop(), folders, files, skipped)
+            self._scan(folders.pop(), folders, files, skipped, ignored)
         if folders:
             skipped["beyond the largest number of files"] += len(folders)
         files.sort()
         return Listing(tuple(files), skipped)
 
-    def _scan(self, folder: str, folders: list[str], files: list[File], skipped: Counter[str]) -> None:
+    def _scan(
+        self, folder: str, folders: list[str], files: list[File], skipped: Counter[str], ignored: frozenset[str]
+    ) -> None:
         try:
             with os.scandir(os.path.join(self.root, folder)) as entries:  # noqa: PTH118 - hot, and '' must work
                 found = list(entries)
@@ -77,11 +82,13 @@ class DirectorySource:
             if entry.is_symlink():
                 skipped["link"] += 1
             elif entry.is_dir(follow_symlinks=False):
-                reason = rules.FOLDERS.get(entry.name)
+                reason = rules.FOLDERS.get(entry.name) or (_IGNORED if f"{path}/" in ignored else "")
                 if reason:
                     skipped[reason] += 1
                 else:
                     folders.append(path)
+            elif path in ignored:
+                skipped[_IGNORED] += 1
             elif entry.is_file(follow_symlinks=False):
                 _add(entry, path, files, skipped)
             else:
@@ -91,6 +98,21 @@ class DirectorySource:
         descriptor = os.open(os.path.join(self.root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # noqa: PTH118
         with open(descriptor, "rb") as file:  # noqa: PTH123 - from a descriptor
             return file.read(rules.MAX_BYTES + 1)
+
+
+_IGNORED = "ignored by git"
+
+
+def _ignored(root: Path) -> frozenset[str]:
+    """What git ignores below ``root``: files, and folders with a slash at their end. Tracked files never count."""
+    here = root.absolute()
+    if not any((folder / ".git").exists() for folder in (here, *here.parents)):
+        return frozenset()
+    try:
+        listed = user_git(here, ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"])
+    except NotARepository:
+        return frozenset()
+    return frozenset(os.fsdecode(path) for path in listed.split(b"\0") if path)
 
 
 def _add(entry: os.DirEntry[str], path: str, files: list[File], skipped: Counter[str]) -> None:

@@ -94,6 +94,32 @@ def test_links_submodules_and_devices_are_not_entered(tmp_path: Path) -> None:
     assert not index.symbols("secret_outside")
 
 
+def test_what_git_ignores_is_left_out(tmp_path: Path) -> None:
+    root = write(
+        tmp_path / "root",
+        {
+            ".gitignore": "build/\n*.gen.py\n!keep.gen.py\n", "kept.py": GOOD, "a.gen.py": GOOD, "keep.gen.py": GOOD,
+            "tracked.gen.py": GOOD, "build/out.py": GOOD, "pkg/.gitignore": "/local.py\n", "pkg/local.py": GOOD,
+            "pkg/build/deep.py": GOOD, "pkg/deep/local.py": GOOD, "w\u00e4 \n.gen.py": GOOD,
+        },
+    )  # fmt: skip
+    subprocess.run(["git", "init", "-q", str(root)], check=True)
+    subprocess.run(["git", "-C", str(root), "add", "-f", "tracked.gen.py"], check=True)
+    kept = {"kept.py", "keep.gen.py", "tracked.gen.py", "pkg/deep/local.py", ".gitignore", "pkg/.gitignore"}
+    index = Index.open(None, DirectorySource(root), jobs=1)
+    assert set(index.paths) == kept
+    assert index.report.skipped["ignored by git"] == 5
+    below = Index.open(None, DirectorySource(root / "pkg"), jobs=1)
+    assert set(below.paths) == {"deep/local.py", ".gitignore"}
+    asked_for = Index.open(None, DirectorySource(root / "build"), jobs=1)
+    assert set(asked_for.paths) == {"out.py"}, "a folder that a person names is read, ignored or not"
+
+
+def test_a_broken_work_tree_is_a_plain_folder(tmp_path: Path) -> None:
+    root = write(tmp_path, {".git": "gitdir: nowhere\n", ".gitignore": "good.py\n", "good.py": GOOD})
+    assert set(Index.open(None, DirectorySource(root), jobs=1).paths) == {".git", ".gitignore", "good.py"}
+
+
 def test_a_file_swapped_for_a_link_is_not_followed(tmp_path: Path) -> None:
     outside = write(tmp_path / "outside", {"secret.py": GOOD}) / "secret.py"
     root = write(tmp_path / "root", {"a.py": GOOD})
