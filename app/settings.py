@@ -164,6 +164,7 @@ class Settings(EngineSettings):
     concurrency: int = Field(default=2, ge=1, le=64, validation_alias="GRAFTSMITH_CONCURRENCY")
     """Jobs at a time in this process."""
     max_waiting: int = Field(default=500, ge=1, validation_alias="GRAFTSMITH_MAX_WAITING")
+    max_waiting_per_person: int = Field(default=50, ge=1, validation_alias="GRAFTSMITH_MAX_WAITING_PER_PERSON")
     """Unfinished jobs of one repository; above it a delivery is turned away with 503 and can be redelivered."""
 
     @model_validator(mode="before")

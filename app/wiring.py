@@ -13,6 +13,7 @@ from agent.budget import load_prices
 from app import server
 from app.github import GitHubApp
 from app.jobs.executor import Executor, Pace, claim_identity
+from app.jobs.room import Room
 from app.jobs.store import JobStore, sqlite_url
 from app.llm.endpoint import Gateway, GatewayConfig
 from app.llm.endpoint import routes as llm_routes
@@ -47,7 +48,8 @@ def build(settings: Settings, *, port: int, pace: Pace | None = None, progress_s
     root = settings.state_dir
     identity, lock = claim_identity(root / "workers")
     store = JobStore(
-        settings.database_url or sqlite_url(root / "database" / "jobs.sqlite"), max_waiting=settings.max_waiting
+        settings.database_url or sqlite_url(root / "database" / "jobs.sqlite"),
+        room=Room(settings.max_waiting, settings.max_waiting_per_person),
     )
     github = GitHubApp(
         settings.app_id,

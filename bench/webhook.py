@@ -31,6 +31,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp
 
 from app.jobs.intake import Intake
+from app.jobs.room import Room
 from app.jobs.store import JobStore, sqlite_url
 from app.server import Front
 from app.webhooks.endpoint import WebhookEndpoint
@@ -57,7 +58,7 @@ def bare() -> ASGIApp:
 
 def ours(state: Path) -> ASGIApp:
     """The product's intake with its store; jobs wait, because what they would do is not measured here."""
-    store = JobStore(sqlite_url(state / "jobs.sqlite"), max_waiting=10_000)
+    store = JobStore(sqlite_url(state / "jobs.sqlite"), room=Room(10_000, 10_000))
     intake = Intake(store)
 
     @asynccontextmanager

@@ -7,7 +7,6 @@ import itertools
 import logging
 import queue
 import threading
-import time
 import uuid
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -21,7 +20,7 @@ from app.jobs.types import Command, Delivery
 
 _log = logging.getLogger(__name__)
 _BATCH = 64
-_GATHER_S = 0.001  # waited for others after the first: a transaction costs as much as answering ten deliveries
+_GATHER_S = 0.001  # silence after which nobody else is waited for: a transaction costs as much as answering ten
 
 
 class _Waiting(NamedTuple):
@@ -42,7 +41,7 @@ class Intake:
         self._store = store
         self._on_stored = on_stored
         self._prefix, self._numbers = uuid.uuid4().hex[:20], itertools.count()
-        self._waiting: queue.SimpleQueue[_Waiting | None] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[Callable[[], _Waiting] | None] = queue.SimpleQueue()
         self._thread = threading.Thread(target=self._work, name="intake", daemon=True)
 
     def start(self) -> None:
@@ -65,19 +64,26 @@ class Intake:
         loop = asyncio.get_running_loop()
         future: asyncio.Future[str] = loop.create_future()
         job_id = f"{self._prefix}-{next(self._numbers):06x}"
-        self._waiting.put(_Waiting(Arrival(job_id, delivery, command), loop, future))
+        self._waiting.put(lambda: _Waiting(Arrival.of(job_id, delivery, command), loop, future))
         return await future
 
     def _work(self) -> None:
         ending = False
         while not ending:
-            batch = [self._waiting.get()]
-            time.sleep(_GATHER_S)
-            while len(batch) < _BATCH and not self._waiting.empty():
-                batch.append(self._waiting.get())
-            ending = None in batch
-            if waiting := [item for item in batch if item is not None]:
-                self._store_batch(waiting)
+            batch, ending = self._gather()
+            if batch:
+                self._store_batch(batch)
+
+    def _gather(self) -> tuple[list[_Waiting], bool]:
+        """The next to come with those that come right after it, and whether they are the last."""
+        batch: list[_Waiting] = []
+        with suppress(queue.Empty):
+            while len(batch) < _BATCH:
+                pack = self._waiting.get(timeout=_GATHER_S if batch else None)
+                if pack is None:
+                    return batch, True
+                batch.append(pack())
+        return batch, False
 
     def _store_batch(self, batch: list[_Waiting]) -> None:
         try:

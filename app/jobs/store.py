@@ -7,6 +7,7 @@ state they expect, and tell whether they applied.
 from __future__ import annotations
 
 import json
+import threading
 import time
 import zlib
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,9 +21,12 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from agent.errors import OperatorError, RetryLater
 from agent.types import Usage
+from app.jobs.room import Room
 from app.jobs.types import Artefacts, Command, Delivery, Ending, Job, JobState, Queue
 
-_SCHEMA_VERSION = 1
+_UPGRADES = {1: "ALTER TABLE jobs ADD COLUMN requester_id BIGINT NOT NULL DEFAULT 0"}
+"""What turns the layout of that version into the next one."""
+_SCHEMA_VERSION = max(_UPGRADES) + 1
 
 _metadata = sa.MetaData()
 _schema = sa.Table("graftsmith_schema", _metadata, sa.Column("version", sa.Integer, primary_key=True))
@@ -45,6 +49,7 @@ _jobs = sa.Table(
     sa.Column("lane", sa.String(100), nullable=False),
     sa.Column("queue", sa.String(10), nullable=False),
     sa.Column("repository_id", sa.BigInteger, nullable=False),
+    sa.Column("requester_id", sa.BigInteger, nullable=False, server_default="0"),
     sa.Column("command", sa.Text, nullable=False),
     sa.Column("state", sa.String(10), nullable=False),
     sa.Column("stage", sa.String(40), nullable=False, server_default=""),
@@ -85,11 +90,18 @@ class Lease:
 
 @dataclass(frozen=True)
 class Arrival:
-    """A delivery with its command, on the way into the store."""
+    """A delivery with its command, packed for the store: that part of the work needs no lock."""
 
     job_id: str
-    delivery: Delivery
     command: Command
+    delivery_id: str
+    event: str
+    body: bytes
+    """Compressed."""
+
+    @classmethod
+    def of(cls, job_id: str, delivery: Delivery, command: Command) -> Arrival:
+        return cls(job_id, command, delivery.id, delivery.event, zlib.compress(delivery.body, 1))
 
 
 class JobStore:
@@ -97,47 +109,65 @@ class JobStore:
 
     Args:
         url: an SQLAlchemy URL, ``sqlite:///FILE`` or ``postgresql+psycopg://…``.
-        max_waiting: unfinished jobs of one repository that are kept, of each queue: a ``stop`` must get through when
-            nothing else does.
+        room: how many unfinished jobs are kept.
 
     Raises:
         OperatorError: the database can't be opened, or was written by a newer version.
     """
 
-    def __init__(self, url: str, *, max_waiting: int = 500) -> None:
+    def __init__(self, url: str, *, room: Room | None = None) -> None:
         self._engine = open_engine(url)
-        self._prepare_arrival(max_waiting)
+        self._room = room or Room()
+        self._arriving = threading.Lock()
+        self._prepare_arrival()
         try:
             with self._write() as db:
                 _metadata.create_all(db)
                 version = db.scalar(sa.select(_schema.c.version))
                 if version is None:
                     db.execute(sa.insert(_schema).values(version=_SCHEMA_VERSION))
+                elif version in _UPGRADES:
+                    for older in range(version, _SCHEMA_VERSION):
+                        db.exec_driver_sql(_UPGRADES[older])
+                    db.execute(sa.update(_schema).values(version=_SCHEMA_VERSION))
         except sa.exc.DatabaseError as error:
             raise OperatorError(
                 f"The job database {self._engine.url.render_as_string()} can't be opened",
                 why=str(error.orig),
                 todo="Check that the disk has room, the folder is ours and the file is a database",
             ) from error
-        if version not in (None, _SCHEMA_VERSION):
+        if version not in (None, _SCHEMA_VERSION, *_UPGRADES):
             raise OperatorError(
                 f"The job database has layout {version}, this version of Graftsmith knows {_SCHEMA_VERSION}",
                 todo="Start the version that wrote it, or point GRAFTSMITH_STATE_DIR at another folder",
             )
 
-    def _prepare_arrival(self, max_waiting: int) -> None:
-        """Statements of the one hot path, made once."""
+    def _prepare_arrival(self) -> None:
+        """Statements of the one hot path, made once. None returns rows: the driver takes each batch in one call."""
         insert = sqlite.insert if self._engine.dialect.name == "sqlite" else postgresql.insert
-        self._take = insert(_deliveries).on_conflict_do_nothing().returning(_deliveries.c.id)
-        self._add = sa.insert(_jobs)
-        self._full = (
-            sa.select(_jobs.c.repository_id, _jobs.c.queue)
-            .where(_unfinished, _jobs.c.repository_id.in_(sa.bindparam("repositories", expanding=True)))
-            .group_by(_jobs.c.repository_id, _jobs.c.queue)
-            .having(sa.func.count() >= max_waiting)
+        self._take = insert(_deliveries).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
+        # Only where the delivery is this job's: another process may have been faster, or a batch holds two copies.
+        columns = (
+            "id",
+            "delivery_id",
+            "lane",
+            "queue",
+            "repository_id",
+            "requester_id",
+            "command",
+            "state",
+            "created_at",
         )
+        values = [sa.bindparam(name, type_=_jobs.c[name].type).label(name) for name in columns]
+        mine = sa.and_(_deliveries.c.id == sa.bindparam("delivery_id"), _deliveries.c.job_id == sa.bindparam("id"))
+        self._add = sa.insert(_jobs).from_select(columns, sa.select(*values).where(mine), include_defaults=False)
         self._known = sa.select(_deliveries.c.id, _deliveries.c.job_id).where(
             _deliveries.c.id.in_(sa.bindparam("deliveries", expanding=True))
+        )
+        self._counts = (
+            sa.select(_jobs.c.repository_id, _jobs.c.queue, _jobs.c.requester_id, sa.func.count())
+            .where(_unfinished)
+            .group_by(_jobs.c.repository_id, _jobs.c.queue, _jobs.c.requester_id)
         )
 
     def close(self) -> None:
@@ -158,21 +188,27 @@ class JobStore:
             same delivery made; or ``TooManyWaiting``, and then nothing of it is stored.
         """
         now = time.time()
-        with self._write() as db:
-            repositories = list({a.command.repository_id for a in arrivals})
-            full = {tuple(row) for row in db.execute(self._full, {"repositories": repositories})}
+        with self._arriving, self._write() as db:
+            admitted = self._admitted(arrivals, db)
             # Sorted, so that two processes can't wait for each other's rows in opposite order.
-            fitting = (a for a in arrivals if (a.command.repository_id, a.command.queue.value) not in full)
-            admitted = sorted(fitting, key=lambda a: a.delivery.id)
-            rows = [_delivery_row(a, now) for a in admitted]
-            new = set(db.execute(self._take, rows).scalars()) if rows else set()
-            jobs = {a.delivery.id: a for a in reversed(arrivals) if a.delivery.id in new}
-            if jobs:
-                db.execute(self._add, [_job_row(a, now) for a in reversed(jobs.values())])
-            known = {delivery_id: a.job_id for delivery_id, a in jobs.items()}
-            if copies := [a.delivery.id for a in arrivals if a.delivery.id not in known]:
-                known.update(tuple(row) for row in db.execute(self._known, {"deliveries": copies}))
-        return [known.get(a.delivery.id) or _too_many(a.command.repository) for a in arrivals]
+            rows = [_delivery_row(arrival, now) for arrival in sorted(admitted, key=lambda a: a.delivery_id)]
+            new = db.execute(self._take, rows).rowcount if rows else 0
+            if new:
+                db.execute(self._add, [_job_row(arrival, now) for arrival in admitted])
+            if new == len(arrivals):
+                return [arrival.job_id for arrival in arrivals]
+            deliveries = [arrival.delivery_id for arrival in arrivals]
+            known = {row.id: row.job_id for row in db.execute(self._known, {"deliveries": deliveries})}
+        return [known.get(a.delivery_id) or _too_many(a.command) for a in arrivals]
+
+    def _admitted(self, arrivals: Sequence[Arrival], db: sa.Connection) -> list[Arrival]:
+        """Those for which there is room. Nobody is turned away but by a fresh count."""
+        if not self._room.outdated:
+            admitted = [arrival for arrival in arrivals if self._room.take(arrival.command)]
+            if len(admitted) == len(arrivals):
+                return admitted
+        self._room.counted(map(tuple, db.execute(self._counts)))
+        return [arrival for arrival in arrivals if self._room.take(arrival.command)]
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -421,21 +457,20 @@ def _held(leases: Collection[Lease]) -> sa.ColumnElement[bool]:
     return sa.and_(_jobs.c.state == JobState.RUNNING.value, sa.tuple_(_jobs.c.id, _jobs.c.fence).in_(pairs))
 
 
-def _too_many(repository: str) -> TooManyWaiting:
+def _too_many(command: Command) -> TooManyWaiting:
     return TooManyWaiting(
-        f"Too many jobs of {repository} are waiting",
-        todo="Redeliver when some are done, or raise GRAFTSMITH_MAX_WAITING",
+        f"Too many jobs of {command.repository} are waiting, or too many that {command.requester} asked for there",
+        todo="Redeliver when some are done, or raise GRAFTSMITH_MAX_WAITING or GRAFTSMITH_MAX_WAITING_PER_PERSON",
         after_s=60.0,
     )
 
 
 def _delivery_row(arrival: Arrival, now: float) -> dict[str, Any]:
-    delivery = arrival.delivery
     return {
-        "id": delivery.id,
-        "event": delivery.event,
+        "id": arrival.delivery_id,
+        "event": arrival.event,
         "job_id": arrival.job_id,
-        "body": zlib.compress(delivery.body, 1),
+        "body": arrival.body,
         "received_at": now,
     }
 
@@ -444,10 +479,11 @@ def _job_row(arrival: Arrival, now: float) -> dict[str, Any]:
     command = arrival.command
     return {
         "id": arrival.job_id,
-        "delivery_id": arrival.delivery.id,
+        "delivery_id": arrival.delivery_id,
         "lane": command.lane,
         "queue": command.queue.value,
         "repository_id": command.repository_id,
+        "requester_id": command.requester_id,
         "command": command.model_dump_json(),
         "state": JobState.QUEUED.value,
         "created_at": now,

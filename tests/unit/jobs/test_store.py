@@ -12,6 +12,7 @@ import pytest
 
 from agent.errors import OperatorError
 from agent.types import Outcome, Usage
+from app.jobs.room import Room
 from app.jobs.store import JobStore, Lease, LeaseLost, TooManyWaiting, sqlite_url
 from app.jobs.types import Artefacts, Ending, JobState, Queue, Word
 from tests.unit.jobs.making import add, arrival, command
@@ -22,7 +23,7 @@ DONE = Ending(outcome=Outcome.PROPOSED, reason="there it is", next_step="review 
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[JobStore]:
-    store = JobStore(sqlite_url(tmp_path / "state" / "jobs.sqlite"), max_waiting=10)
+    store = JobStore(sqlite_url(tmp_path / "state" / "jobs.sqlite"), room=Room(10))
     yield store
     store.close()
 
@@ -94,6 +95,26 @@ def test_a_full_repository_turns_away_and_others_do_not_suffer(store: JobStore) 
     assert isinstance(taken, str)
     finish(store, jobs[0].id)
     assert isinstance(store.accept([arrival()])[0], str)
+
+
+def test_one_person_does_not_fill_the_queue_for_others(tmp_path: Path) -> None:
+    store = JobStore(sqlite_url(tmp_path / "jobs.sqlite"), room=Room(10, 3))
+    flood = store.accept([arrival(command(n, requester="stranger", requester_id=66)) for n in range(9)])
+    assert [isinstance(answer, str) for answer in flood] == [True] * 3 + [False] * 6
+    assert isinstance(store.accept([arrival(command(20))])[0], str)
+    assert isinstance(store.accept([arrival(command(21, repository_id=43, requester_id=66))])[0], str)
+    store.close()
+
+
+def test_what_another_process_admitted_is_counted_before_anybody_is_turned_away(tmp_path: Path) -> None:
+    ours, other = (JobStore(sqlite_url(tmp_path / "jobs.sqlite"), room=Room(2)) for _ in range(2))
+    first = add(ours)
+    add(ours, command(2))
+    assert isinstance(other.accept([arrival(command(3))])[0], TooManyWaiting)
+    finish(other, first.id)
+    assert isinstance(ours.accept([arrival(command(3))])[0], str)
+    ours.close()
+    other.close()
 
 
 def test_stop_gets_into_a_full_repository(store: JobStore) -> None:
@@ -281,6 +302,20 @@ def test_a_commit_waits_for_the_disk(store: JobStore, tmp_path: Path) -> None:
 
 def test_folder_is_ours_alone(store: JobStore, tmp_path: Path) -> None:
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o700
+
+
+def test_layout_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> None:
+    store = JobStore(sqlite_url(tmp_path / "jobs.sqlite"))
+    job = add(store)
+    store.close()
+    with sqlite3.connect(tmp_path / "jobs.sqlite") as db:
+        db.execute("ALTER TABLE jobs DROP COLUMN requester_id")
+        db.execute("UPDATE graftsmith_schema SET version = 1")
+    for _ in range(2):
+        store = JobStore(sqlite_url(tmp_path / "jobs.sqlite"))
+        assert store.get(job.id) == job
+        add(store)
+        store.close()
 
 
 def test_layout_of_a_newer_version_is_refused_with_what_to_do(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from starlette.types import Message
 
 from agent.errors import RetryLater
 from app.jobs.intake import Intake
+from app.jobs.room import Room
 from app.jobs.store import JobStore, sqlite_url
 from app.jobs.types import Command, Delivery
 from app.webhooks.endpoint import MAX_BODY, WebhookEndpoint
@@ -34,7 +35,7 @@ def anyio_backend() -> str:
 
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[JobStore]:
-    store = JobStore(sqlite_url(tmp_path / "jobs.sqlite"), max_waiting=30)
+    store = JobStore(sqlite_url(tmp_path / "jobs.sqlite"), room=Room(30))
     yield store
     store.close()
 
