@@ -11,6 +11,7 @@ from agent.index.history import Commit
 from agent.index.index import Index
 from agent.loop import Conversation
 from agent.model.types import Message
+from agent.steps import Progress
 from agent.tree import Draft
 from agent.types import Evidence, Plan, RunSpec, SuiteStatus, Task, TestRun
 from sandbox.text import clean
@@ -76,11 +77,23 @@ def test_report(run: TestRun, seed: str, *, baseline: bool = False) -> str:
     return "\n".join(parts)
 
 
-def verdict(problems: Sequence[str], final: TestRun | None, rounds_left: int, seed: str) -> str:
-    """Why the change was not accepted."""
+def verdict(problems: Sequence[str], final: TestRun | None, rounds_left: int, seed: str, *, again: str) -> str:
+    """Why the change, or a step of it, was not accepted; ``again`` is the tool to call after the repair."""
     unclear = final is not None and final.status not in (SuiteStatus.OK, SuiteStatus.FAILING)
     log = fence("output", "end of the output", final.log[-_LOG_CHARS:], seed) if final and unclear else ""
-    return prompts.render("verdict", problems=problems, rounds_left=rounds_left, log=log)
+    return prompts.render("verdict", problems=problems, rounds_left=rounds_left, log=log, again=again)
+
+
+def next_step(progress: Progress) -> str:
+    """A step is done, and which comes after it."""
+    before = progress.steps[progress.done - 1]
+    return prompts.render("step", done=before.id, step=progress.present, last=progress.last)
+
+
+def alternative(problems: Sequence[str], plan: Plan, progress: Progress, *, again: str) -> str:
+    """That way is given up, and the files are as they were before it."""
+    before = f"step {progress.present.id} began" if progress.done and progress.present else "the work began"
+    return prompts.render("alternative", problems=problems, ways=plan.alternatives, before=before, again=again)
 
 
 def kept(draft: Draft, seed: str) -> str:

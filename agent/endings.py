@@ -105,17 +105,17 @@ def accepted(claim: Claim, evidence: Evidence) -> Ending:
     return Ending(Outcome.PROPOSED, f"{tests} with it; no other test got worse.")
 
 
-def stuck(problems: tuple[str, ...] | None) -> Ending:
+def stuck(problems: tuple[str, ...]) -> Ending:
     """The plan and its alternative have both failed."""
     ending = rejected(problems)
     reason = f"The plan and its alternative have both failed. {ending.reason}"
     return Ending(Outcome.STUCK, reason, ending.next_step)
 
 
-def rejected(problems: tuple[str, ...] | None) -> Ending:
+def rejected(problems: tuple[str, ...]) -> Ending:
     """The rounds are used up."""
-    first = problems[0].splitlines()[0] if problems else "nothing was measured"
-    more = f" (and {len(problems) - 1} more)" if problems and len(problems) > 1 else ""
+    first = problems[0].splitlines()[0]
+    more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return Ending(
         Outcome.TESTS_FAILING,
         f"The change could not be proven: {first}{more}",

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 
+from agent.edit import syntax
 from agent.tools.base import Claim
-from agent.types import Comparison, Evidence, Plan, Proof, SuiteStatus, TestOutcome, TestRun
+from agent.tree import Draft
+from agent.types import Comparison, Evidence, Plan, PlanStep, Proof, SuiteStatus, TestOutcome, TestRun
 from agent.verify.paths import is_test
 
 PROOF_FREE = frozenset({"documentation", "refactoring", "question"})
@@ -49,6 +51,34 @@ def of_claim(claim: Claim, evidence: Evidence, plan: Plan | None, changed: Colle
             "Add a test that does, in a new test file."
         )
     return tuple(found)
+
+
+def of_step(
+    step: PlanStep, draft: Draft, tests: TestRun | None, named: Collection[str], baseline: TestRun
+) -> tuple[str, ...]:
+    """What keeps one step from counting as done; empty when it does.
+
+    Args:
+        tests: the run of the tests that the model named for it.
+        named: those names. A test that failed before must pass only when it is named by itself.
+    """
+    found = [
+        f"The step makes {path}, and it is not there. Make it, or leave it out on purpose by calling finish."
+        for path in step.new_files
+        if path not in draft
+    ]
+    for path, file in draft.edits.items():
+        broken = syntax.explanation(path, file.content) if file is not None else ""
+        if broken:
+            found.append(f"{path} does not parse: {broken}")
+    if tests is None:
+        return tuple(found)
+    if tests.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
+        return (*found, f"The tests that you named could not be judged: {tests.detail or tests.status.value}.")
+    if not tests.structured and tests.status is SuiteStatus.FAILING:
+        return (*found, f"The tests fail:\n{_short(tests.log)}")
+    failing = sorted(tests.failed - (baseline.failed - frozenset(named)))
+    return (*found, *_listed("fails", failing, tests.messages))
 
 
 def _shown_by_a_test(claim: Claim, comparison: Comparison, changed: Collection[str]) -> list[str]:

@@ -1,4 +1,4 @@
-"""The conversation with the model: ask, run the tools that it calls, ask again, until it calls ``finish``.
+"""The conversation with the model: ask, run the tools that it calls, ask again, until it says that it is done.
 
 The history is append-only, so that a provider's prompt cache hits on everything but the newest messages.
 """
@@ -17,7 +17,7 @@ from agent.events import Events
 from agent.model.errors import ContextTooLong
 from agent.model.types import Finish, JsonSchema, Message, Model, OnText, Reply, ToolCall, ToolSpec
 from agent.tools import ToolContext, ToolResult
-from agent.tools.base import Conclusion, Tool
+from agent.tools.base import Conclusion, StepDone, Tool
 
 MAX_SAME = 4
 """Equal pairs of action and result after which the run is stuck."""
@@ -89,14 +89,14 @@ class Conversation:
 
 @dataclass(frozen=True)
 class Finished:
-    """The model called ``finish``; its call still waits for an answer from the harness."""
+    """The model says that the task, or a step, is done; its call still waits for an answer from the harness."""
 
     call: ToolCall
-    conclusion: Conclusion
+    said: Conclusion | StepDone
 
 
 def work(conversation: Conversation, registry: Mapping[str, Tool[Any]], context: ToolContext) -> Finished:
-    """Let the model act until it calls ``finish``. ``context.draft`` holds the state of the files.
+    """Let the model act until it calls ``finish`` or ``step_done``. ``context.draft`` holds the state of the files.
 
     Raises:
         Stuck: the same action with the same result four times, or three replies without a usable action.
@@ -135,20 +135,20 @@ def act(
     failed = False
     for call in reply.tool_calls:
         if finished is not None:
-            conversation.answer(call, "Not run: `finish` was called before it in the same reply.")
+            conversation.answer(call, f"Not run: `{finished.call.name}` was called before it in the same reply.")
             continue
         result = tools.call(registry, context, call.name, call.arguments)
-        if result.conclusion is not None and failed:
+        if result.said is not None and failed:
             result = ToolResult(
-                "Not finished: a call before it in the same reply failed. Repair that, then finish again.",
+                f"Not taken: a call before it in the same reply failed. Repair that, then call {call.name} again.",
                 ok=False,
             )
         if result.draft is not None:
             context.draft = result.draft
         conversation.events.emit("tool_result", call=call.id, name=call.name, ok=result.ok, text=result.text)
         failed = failed or not result.ok
-        if result.conclusion is not None:
-            finished = Finished(call, result.conclusion)
+        if result.said is not None:
+            finished = Finished(call, result.said)
             continue
         conversation.answer(call, result.text)
         _check_progress(seen, call, result)

@@ -15,10 +15,10 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from agent import ask, brief, config, endings, judge, loop, plan, planning, prompts, review
+from agent import ask, brief, config, endings, judge, loop, plan, planning, prompts, review, tools
 from agent.ask import NOBODY, Asker
 from agent.budget import Meter, load_prices
-from agent.course import Course, Event, State
+from agent.course import ENDS, Course, Event, State
 from agent.endings import Ending
 from agent.errors import GraftsmithError
 from agent.events import EventLog, Listener
@@ -29,9 +29,20 @@ from agent.index.source import TreeSource
 from agent.loop import Conversation, Finished
 from agent.model.errors import CallCancelled
 from agent.model.types import Model
-from agent.tools import REGISTRY, Claim, Conclusion, ToolContext
+from agent.tools import REGISTRY, Claim, Conclusion, StepDone, ToolContext
 from agent.tree import BaseTree, Draft
-from agent.types import ChangeSet, Evidence, Place, Plan, ReviewFinding, RunResult, RunSpec, Stage, TestRun
+from agent.types import (
+    ChangeSet,
+    Evidence,
+    Place,
+    Plan,
+    PlanStep,
+    ReviewFinding,
+    RunResult,
+    RunSpec,
+    Stage,
+    TestRun,
+)
 from agent.verify import integrity
 from agent.verify.compare import compare
 from agent.verify.environment import Machine
@@ -207,7 +218,7 @@ def _plan(run: Run, conversation: Conversation, context: ToolContext) -> Finishe
     """The model's plan, with the work where it did both at once; or the plan that was approved or is to be revised."""
     spec = run.spec
     waits = spec.mode == "plan"
-    registry = PLANNING if waits else REGISTRY
+    registry = PLANNING if waits else tools.offered(REGISTRY, None)
     try:
         if spec.plan is None:
             return planning.make(conversation, registry, context)
@@ -270,68 +281,115 @@ def _work(
     baseline: TestRun,
     finished: Finished | None,
 ) -> Ending:
-    """Work, measure, and hand what is wrong back to the model, as the table in ``course`` has it.
+    """Work, judge, and hand what is wrong back to the model, as the table in ``course`` has it.
 
     Args:
         finished: the work that came with the plan.
     """
     if conversation.messages[-1].role == "assistant":
-        conversation.say(prompts.render("work"))
-    best = _Best(run)
-    checkpoint = context.draft.base.draft()
+        conversation.say(prompts.render("work", progress=context.progress))
+    best = _Best(run, context)
     course = Course(run.spec.budget.fix_rounds, alternative=bool(run.plan and run.plan.alternatives))
+    offered = tools.offered(REGISTRY, run.plan)
     while True:
+        polishing = course.state is State.POLISH
         try:
-            with run.stage(Stage.WORK):
-                finished = finished or best.or_latest(context, lambda: loop.work(conversation, REGISTRY, context))
+            with run.stage(Stage.WORK), best.or_latest():
+                finished = finished or loop.work(conversation, offered, context)
         except GraftsmithError as error:
-            if course.state is not State.POLISH or isinstance(error, CallCancelled):
+            if not polishing or isinstance(error, CallCancelled):
                 raise
-            run.notes.append(f"The review's findings were handed back, but that broke off: {error}")
-            return best.accepted()
-        claim = finished.conclusion.claim
-        ending = endings.without_change(finished.conclusion)
-        if ending is not None and course.state is State.POLISH:
-            run.notes.append(f"The review's findings were handed back and turned down: {finished.conclusion.summary}")
-            return best.accepted()
-        if ending is not None:
-            run.conclusion = finished.conclusion
+            return best.accepted(f"The review's findings were handed back, but that broke off: {error}")
+        said = finished.said
+        ending = endings.without_change(said) if isinstance(said, Conclusion) else None
+        if isinstance(said, Conclusion) and ending is not None:
+            if polishing:
+                return best.accepted(f"The review's findings were handed back and turned down: {said.summary}")
+            run.conclusion = said
             return ending
-        evidence = _measure(run, harness, context.draft, baseline)
-        problems = judge.of_claim(claim, evidence, run.plan, context.draft.edits)
-        best.offer(context.draft, evidence, problems, finished.conclusion)
-        polished = course.state is State.POLISH
-        if polished and not problems:
-            run.review = [finding.model_copy(update={"reworked": True}) for finding in run.review]
-        flaws = () if problems or polished or claim is not Claim.DONE else _review(run, context.draft, evidence)
-        event = course.event(rejected=bool(problems), flawed=bool(flaws))
+        judged = _judged(run, harness, context, baseline, said, polishing=polishing)
+        best.offer(judged)
+        event = course.event(rejected=bool(judged.problems), flawed=bool(judged.flaws), step=judged.step is not None)
         course = course.after(event)
-        run.events.emit(
-            "decision",
-            accepted=not problems,
-            problems=problems,
-            flaws=flaws,
-            event=event,
-            state=course.state,
-            rounds_left=course.rounds_left,
-        )
-        match course.state:
-            case State.DONE:
-                return best.accepted()
-            case State.FAILING:
-                return endings.rejected(best.problems)
-            case State.STUCK:
-                return endings.stuck(best.problems)
-            case State.POLISH:
-                told = prompts.render("flawed", problems=flaws)
-            case State.ALTERNATIVE if event is Event.REJECTED_AGAIN:
-                assert run.plan is not None
-                context.draft, context.told_unchanged = checkpoint, False
-                told = prompts.render("alternative", problems=problems, ways=run.plan.alternatives)
-            case _:
-                told = brief.verdict(problems, evidence.final, course.rounds_left + 1, run.spec.seed)
-        conversation.answer(finished.call, told)
+        _tell(run, judged, course, event)
+        if course.state in ENDS:
+            return best.ending(course.state, judged)
+        conversation.answer(finished.call, _handed_back(run, context, judged, course, event))
         finished = None
+
+
+@dataclass(frozen=True)
+class _Judged:
+    """What the harness found of a step, or of the whole.
+
+    Args:
+        step: the step; ``None`` for the whole.
+        tests: what was run to see it.
+    """
+
+    problems: tuple[str, ...]
+    step: PlanStep | None = None
+    flaws: tuple[str, ...] = ()
+    tests: TestRun | None = None
+    evidence: Evidence | None = None
+    conclusion: Conclusion | None = None
+
+    @property
+    def again(self) -> str:
+        """The tool that the model calls after a repair."""
+        return "step_done" if self.step else "finish"
+
+
+def _judged(
+    run: Run, harness: Harness, context: ToolContext, baseline: TestRun, said: Conclusion | StepDone, *, polishing: bool
+) -> _Judged:
+    if isinstance(said, StepDone):
+        return _judged_step(run, harness, context, baseline, said)
+    evidence = _measure(run, harness, context.draft, baseline)
+    problems = judge.of_claim(said.claim, evidence, run.plan, context.draft.edits)
+    if polishing and not problems:
+        run.review = [finding.model_copy(update={"reworked": True}) for finding in run.review]
+    flaws = () if problems or polishing or said.claim is not Claim.DONE else _review(run, context.draft, evidence)
+    return _Judged(problems, None, flaws, evidence.final, evidence, said)
+
+
+def _judged_step(run: Run, harness: Harness, context: ToolContext, baseline: TestRun, said: StepDone) -> _Judged:
+    """Cheap: nothing is run but the tests that the model names. The whole is measured when it finishes."""
+    step = context.progress.present
+    assert step is not None, "the tool refuses to mark a step that is not there"
+    with run.stage(Stage.VERIFY):
+        tests = harness.run(context.draft, said.tests, "step") if said.tests else None
+    return _Judged(judge.of_step(step, context.draft, tests, said.tests, baseline), step, tests=tests)
+
+
+def _tell(run: Run, judged: _Judged, course: Course, event: Event) -> None:
+    run.events.emit(
+        "decision",
+        accepted=not judged.problems,
+        problems=judged.problems,
+        flaws=judged.flaws,
+        step=judged.step.id if judged.step else None,
+        event=event,
+        state=course.state,
+        rounds_left=course.rounds_left,
+    )
+
+
+def _handed_back(run: Run, context: ToolContext, judged: _Judged, course: Course, event: Event) -> str:
+    """What the model is told next; the files and checkpoints are as it is told."""
+    match event:
+        case Event.ADVANCED:
+            context.checkpoints = context.checkpoints.kept(context.draft)
+            return brief.next_step(context.progress)
+        case Event.FLAWED:
+            return prompts.render("flawed", problems=judged.flaws)
+        case Event.REJECTED_AGAIN:
+            assert run.plan is not None
+            context.draft, context.told_unchanged = context.checkpoints.latest, False
+            return brief.alternative(judged.problems, run.plan, context.progress, again=judged.again)
+        case _:
+            rounds = course.rounds_left + 1
+            return brief.verdict(judged.problems, judged.tests, rounds, run.spec.seed, again=judged.again)
 
 
 def _review(run: Run, draft: Draft, evidence: Evidence) -> tuple[str, ...]:
@@ -354,27 +412,50 @@ def _review(run: Run, draft: Draft, evidence: Evidence) -> tuple[str, ...]:
 
 
 class _Best:
-    """The best state so far: the one with the fewest problems; until something was measured, the latest."""
+    """The best state so far: the one with the fewest steps to do, then with the fewest problems; as long as the whole
+    was never measured, the latest when work breaks off."""
 
-    def __init__(self, run: Run) -> None:
+    def __init__(self, run: Run, context: ToolContext) -> None:
         self._run = run
-        self.problems: tuple[str, ...] | None = None
+        self._context = context
+        self._rank: tuple[int, int] | None = None
+        self._measured = False
+        self.problems: tuple[str, ...] = ()
 
-    def or_latest(self, context: ToolContext, work: Callable[[], Finished]) -> Finished:
-        """Do ``work``; when it breaks off before anything was measured, what it did so far is kept."""
+    @contextmanager
+    def or_latest(self) -> Iterator[None]:
+        """Around work that may break off."""
         try:
-            return work()
-        finally:
-            if self.problems is None:
-                self._run.draft = context.draft
+            yield
+        except BaseException:
+            if not self._measured:
+                self._run.draft = self._context.draft
+            raise
 
-    def offer(self, draft: Draft, evidence: Evidence, problems: tuple[str, ...], conclusion: Conclusion) -> None:
-        if self.problems is None or not problems or len(problems) < len(self.problems):
-            self._run.draft, self._run.evidence, self._run.conclusion = draft, evidence, conclusion
-            self.problems = problems
+    def offer(self, judged: _Judged) -> None:
+        progress = self._context.progress
+        to_do = len(progress.steps) - progress.done - (not judged.problems) if judged.step else 0
+        rank = to_do, len(judged.problems)
+        self._measured = self._measured or judged.evidence is not None
+        if self._rank is None or rank < self._rank or (rank == self._rank and not judged.problems):
+            self._rank, self.problems = rank, judged.problems
+            self._run.draft, self._run.conclusion = self._context.draft, judged.conclusion
+            self._run.evidence = judged.evidence or self._run.evidence
 
-    def accepted(self) -> Ending:
+    def ending(self, state: State, judged: _Judged) -> Ending:
+        """Where the course ended; ``judged`` is the last attempt, which says why when the best is a checkpoint."""
+        match state:
+            case State.STUCK:
+                return endings.stuck(self.problems or judged.problems)
+            case State.FAILING:
+                return endings.rejected(self.problems or judged.problems)
+            case _:
+                return self.accepted()
+
+    def accepted(self, note: str = "") -> Ending:
+        """The best is an accepted change; ``note`` is told with it."""
         assert self._run.conclusion is not None and not self.problems
+        self._run.notes += [note] if note else []
         return endings.accepted(self._run.conclusion.claim, self._run.evidence)
 
 

@@ -26,20 +26,41 @@ from agent.tools import (
     references,
     rename,
     replace_symbol,
-    revert,
     run_tests,
     search,
+    step_done,
+    undo,
     write,
 )
-from agent.tools.base import Claim, Conclusion, Limits, Registry, Tool, ToolContext, ToolResult
+from agent.tools.base import Claim, Conclusion, Limits, Registry, StepDone, Tool, ToolContext, ToolResult
+from agent.types import Plan
 
-__all__ = ["REGISTRY", "Claim", "Conclusion", "Limits", "Tool", "ToolContext", "ToolResult", "call", "specs"]
+__all__ = [
+    "REGISTRY",
+    "Claim",
+    "Conclusion",
+    "Limits",
+    "Registry",
+    "StepDone",
+    "Tool",
+    "ToolContext",
+    "ToolResult",
+    "call",
+    "offered",
+    "specs",
+]
 
 _MODULES = (
     *(plan, search, grep, find_symbol, references, read, list_files, outline_file),
-    *(edit_file, insert, replace_symbol, rename, write, delete, move, revert, diff, run_tests, finish),
+    *(edit_file, insert, replace_symbol, rename, write, delete, move, undo, diff, run_tests, step_done, finish),
 )
 REGISTRY: Registry = {module.TOOL.name: module.TOOL for module in _MODULES}
+
+
+def offered(registry: Mapping[str, Tool[Any]], plan: Plan | None) -> Registry:
+    """What a model that works by ``plan`` is shown: a plan with one step has nothing to mark, and pays for no word."""
+    several = plan is not None and len(plan.steps) > 1
+    return {name: tool for name, tool in registry.items() if several or name != "step_done"}
 
 
 def call(registry: Mapping[str, Tool[Any]], context: ToolContext, name: str, raw_arguments: str) -> ToolResult:
@@ -108,7 +129,7 @@ def _schema(tool: Tool[Any]) -> dict[str, Any]:
     return _compact(schema, definitions)  # type: ignore[no-any-return]
 
 
-_SILENT = frozenset({"title", "default", "minLength", "maxLength", "minItems", "maxItems", "minimum"})
+_SILENT = frozenset({"title", "default", "minLength", "maxLength", "minItems", "maxItems", "minimum", "maximum"})
 """Checked here anyway, and said in the result when it matters."""
 
 

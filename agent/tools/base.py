@@ -12,6 +12,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 from agent.edit import syntax
 from agent.edit.syntax import SyntaxOk
 from agent.index.index import Index
+from agent.steps import Checkpoints, Progress
 from agent.tree import Draft
 from agent.types import FileReason, Plan
 
@@ -38,6 +39,14 @@ class Conclusion:
 
 
 @dataclass(frozen=True)
+class StepDone:
+    """The model marks the present step of its plan as done."""
+
+    tests: tuple[str, ...] = ()
+    """What must pass then, in the model's own words: ids or files."""
+
+
+@dataclass(frozen=True)
 class ToolResult:
     """What a call led to."""
 
@@ -47,7 +56,8 @@ class ToolResult:
     """False: nothing was done; the text says what to do instead."""
     draft: Draft | None = None
     """The files after the call, when it changed any."""
-    conclusion: Conclusion | None = None
+    said: Conclusion | StepDone | None = None
+    """What the harness has to judge now; it gives the call's answer."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +85,20 @@ class ToolContext:
     plan_first: bool = False
     """Nothing is done before there is a plan."""
     syntax_ok: SyntaxOk = syntax.ok
+    checkpoints: Checkpoints = field(init=False)
     told_unchanged: bool = False
     """The model was told that it finished without a change; when it insists, that is its conclusion."""
     view: str = ""
     """Where the checkout appears in test output; paths below it are understood."""
     limits: Limits = field(default_factory=Limits)
+
+    def __post_init__(self) -> None:
+        self.checkpoints = Checkpoints(self.draft.base.draft())
+
+    @property
+    def progress(self) -> Progress:
+        """How far the plan is carried out."""
+        return Progress.of(self.plan, self.checkpoints)
 
 
 class Arguments(BaseModel):

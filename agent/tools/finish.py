@@ -10,8 +10,8 @@ from agent.types import FileReason
 class Finish(Arguments):
     claim: Claim = Claim.DONE
     summary: str = Field(min_length=1, description="what was wrong and what was done, for the maintainer")
-    files: dict[str, str] = Field(default_factory=dict, description="path → why it was changed, one line each")
-    question: str = Field("", description="for needs_input: what the maintainer must answer")
+    files: dict[str, str] = Field(default_factory=dict, description="path: why it changed, in one line")
+    question: str = ""
 
 
 def run(context: ToolContext, arguments: Finish) -> ToolResult:
@@ -31,14 +31,14 @@ def run(context: ToolContext, arguments: Finish) -> ToolResult:
         raise ToolRefusal("needs_input wants a question", todo="Put what you must know into `question`")
     reasons = tuple(FileReason(path=path, reason=reason) for path, reason in arguments.files.items())
     conclusion = Conclusion(claim, arguments.summary, reasons, arguments.question)
-    return ToolResult(f"Finished as {claim.value}.", conclusion=conclusion)
+    return ToolResult(f"Finished as {claim.value}.", said=conclusion)
 
 
 TOOL = Tool(
     "finish",
     "End the work. The harness then runs all tests and says what it found. Claims: done; no_change (nothing to do); "
-    "already_fixed, not_reproduced (each with a new test that passes on the unchanged code); needs_input (with a "
-    "question); blocked.",
+    "already_fixed, not_reproduced (each with a new test that passes on the unchanged code); needs_input (with the "
+    "question to the maintainer); blocked.",
     Finish,
     run,
 )

@@ -20,7 +20,7 @@ class Grep(Arguments):
     regex: bool = False
     ignore_case: bool = False
     glob: str = Field("", description="such as `*.rst` or `src/**/*.py`")
-    around: int | None = Field(None, ge=0, le=20, description="lines shown around each match")
+    around: int | None = Field(None, ge=0, le=20)
 
 
 def run(context: ToolContext, arguments: Grep) -> ToolResult:
@@ -77,4 +77,9 @@ def _with_lines_around(context: ToolContext, path: str, matched: list[int], arou
             last = number
 
 
-TOOL = Tool("grep", "Lines that hold a text, or match an extended regular expression.", Grep, run)
+TOOL = Tool(
+    "grep",
+    "Lines that hold a text, or match an extended regular expression, with `around` lines around each.",
+    Grep,
+    run,
+)

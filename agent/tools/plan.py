@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from agent import prompts
 from agent.errors import ToolRefusal
 from agent.plan import problems
 from agent.tools.base import Arguments, Tool, ToolContext, ToolResult
@@ -18,7 +19,9 @@ def run(context: ToolContext, arguments: MakePlan) -> ToolResult:
     if wrong:
         raise ToolRefusal(" ".join(wrong), todo="Call plan again with that corrected")
     context.plan = plan
-    return ToolResult("Accepted. Carry it out; call finish in the same reply as the last edits.")
+    if context.progress.last:
+        return ToolResult("Accepted. Carry it out; call finish in the same reply as the last edits.")
+    return ToolResult(f"Accepted. {prompts.render('steps', progress=context.progress)}")
 
 
 TOOL = Tool(

@@ -23,7 +23,7 @@ _SHOWN = 30
 class Rename(Arguments):
     name: str
     to: str = Field(validation_alias=AliasChoices("to", "new_name"))
-    path: str = Field("", description="where it is defined, when several are")
+    path: str = ""
 
 
 @dataclass

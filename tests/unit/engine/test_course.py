@@ -14,11 +14,14 @@ def test_every_state_that_goes_on_knows_every_event() -> None:
 
 
 def walk(attempts: str, rounds: int = 3, *, alternative: bool = True) -> list[State]:
-    """``a`` accepted, ``f`` accepted but flawed, ``r`` rejected; the states after each."""
+    """``a`` accepted, ``f`` accepted but flawed, ``r`` rejected, ``s`` a step that is done; the states after each."""
     course, seen = Course(rounds, alternative), []
     for attempt in attempts:
-        course = course.after(course.event(rejected=attempt == "r", flawed=attempt == "f"))
+        event = course.event(rejected=attempt == "r", flawed=attempt == "f", step=attempt == "s")
+        course = course.after(event)
         seen.append(course.state)
+        if course.state in ENDS:
+            break
     return seen
 
 
@@ -35,6 +38,10 @@ PLAN, OTHER, POLISH = State.PLAN, State.ALTERNATIVE, State.POLISH
         ("fa", [POLISH, State.DONE]),
         ("fr", [POLISH, State.DONE]),
         ("rff", [PLAN, POLISH, State.DONE]),
+        ("srsra", [PLAN, PLAN, PLAN, PLAN, State.DONE]),
+        ("srrsrra", [PLAN, PLAN, OTHER, OTHER, OTHER, State.STUCK]),
+        ("srrsrsra", [PLAN, PLAN, OTHER, OTHER, OTHER, OTHER, OTHER, State.DONE]),
+        ("fsa", [POLISH, POLISH, State.DONE]),
     ],
 )
 def test_ways_through_it(attempts: str, states: list[State]) -> None:
@@ -45,6 +52,7 @@ def test_without_another_way_the_rounds_are_used_up() -> None:
     assert walk("rrrr", alternative=False) == [PLAN, PLAN, PLAN, State.FAILING]
     assert walk("r", rounds=0) == [State.FAILING]
     assert walk("rr", rounds=1) == [PLAN, State.FAILING]
+    assert walk("rrsrrsrrrr", alternative=False) == [PLAN] * 9 + [State.FAILING], "each step has its own"
 
 
 @pytest.mark.parametrize("rounds", range(8))

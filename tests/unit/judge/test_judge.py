@@ -191,7 +191,7 @@ def test_other_endings() -> None:
     assert endings.our_bug(KeyError("x")).our_fault
     assert "--test-command" in endings.blocked("no").next_step
     assert endings.rejected(("first\nmore", "second")).reason.endswith("first (and 1 more)")
-    assert endings.rejected(None).outcome is Outcome.TESTS_FAILING
+    assert endings.rejected(("first",)).outcome is Outcome.TESTS_FAILING
 
 
 # ── what the model reads ──
@@ -211,8 +211,8 @@ def test_a_report_counts_first() -> None:
 
 
 def test_a_verdict_lists_problems_and_the_log_where_it_helps() -> None:
-    text = verdict(("one", "two"), run(SuiteStatus.TIMED_OUT, log="still waiting"), 1, "seed")
+    text = verdict(("one", "two"), run(SuiteStatus.TIMED_OUT, log="still waiting"), 1, "seed", again="finish")
     assert "1 more try" in text
     assert "- one\n- two" in text
     assert "still waiting" in text
-    assert "still waiting" not in verdict(("one",), run(log="still waiting"), 2, "seed")
+    assert "still waiting" not in verdict(("one",), run(log="still waiting"), 2, "seed", again="step_done")

@@ -11,10 +11,11 @@ import pytest
 
 from agent.budget import Meter
 from agent.events import EventLog
-from agent.loop import Conversation
+from agent.loop import Conversation, Finished
 from agent.model.client import ModelClient
 from agent.model.scripted import serve
 from agent.model.types import Message
+from agent.tools import Conclusion
 from agent.types import Budget, ModelEndpoint
 from tests.unit.model.conftest import FAST
 from tests.unit.tools.conftest import base, context, index  # noqa: F401
@@ -56,3 +57,10 @@ def answers(conversation: Conversation) -> list[str]:
 def said(conversation: Conversation) -> list[str]:
     """What was said to the model after the task."""
     return [message.content for message in conversation.messages if message.role == "user"][1:]
+
+
+def concluded(finished: Finished | None) -> Conclusion:
+    """What the model said when it called ``finish``."""
+    assert finished is not None
+    assert isinstance(finished.said, Conclusion)
+    return finished.said

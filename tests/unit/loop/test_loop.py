@@ -14,7 +14,7 @@ from agent.model.errors import ContextTooLong
 from agent.model.types import CallUsage, Finish, Message, Reply
 from agent.tools import REGISTRY, Claim, ToolContext
 from agent.types import Budget
-from tests.unit.loop.conftest import Converse, answers, call, reply, said
+from tests.unit.loop.conftest import Converse, answers, call, concluded, reply, said
 
 FIX = call("edit", path="src/calc.py", edits=[{"search": "a - b", "replace": "a + b"}])
 WRONG = call("edit", path="src/calc.py", edits=[{"search": "nowhere", "replace": "x"}])
@@ -24,7 +24,7 @@ DONE = call("finish", summary="It adds.", files={"src/calc.py": "the sign"})
 def test_edits_and_finish_in_one_reply(converse: Converse, context: ToolContext) -> None:
     conversation = converse(reply(call("read", path="README.md"), FIX, DONE))
     finished = loop.work(conversation, REGISTRY, context)
-    assert finished.conclusion.claim is Claim.DONE
+    assert concluded(finished).claim is Claim.DONE
     assert b"a + b" in context.draft.read("src/calc.py")
     assert conversation.meter.usage.calls == 1
     assert len(answers(conversation)) == 2
@@ -62,7 +62,7 @@ def test_the_same_call_with_another_result_goes_on(converse: Converse, context: 
     look = call("diff")
     edits = [call("write", path="a.txt", content=f"{n}\n") for n in range(MAX_SAME + 2)]
     conversation = converse(*[reply(edit, look) for edit in edits], reply(DONE))
-    assert loop.work(conversation, REGISTRY, context).conclusion.summary == "It adds."
+    assert concluded(loop.work(conversation, REGISTRY, context)).summary == "It adds."
 
 
 def test_nothing_of_a_truncated_reply_is_done(converse: Converse, context: ToolContext) -> None:

@@ -12,7 +12,7 @@ from agent.ask import REGISTRY as LOOKING
 from agent.model.errors import InvalidOutput
 from agent.tools import REGISTRY, Claim, ToolContext
 from agent.types import Plan, PlanStep
-from tests.unit.loop.conftest import Converse, answers, call, reply, said
+from tests.unit.loop.conftest import Converse, answers, call, concluded, reply, said
 from tests.unit.loop.test_loop import DONE, FIX
 
 STEP = {"id": 1, "objective": "Add instead of subtracting", "files": ["src/calc.py"]}
@@ -85,8 +85,7 @@ def test_nothing_is_done_without_a_plan(converse: Converse, first: ToolContext) 
 def test_a_question_needs_no_plan(converse: Converse, first: ToolContext) -> None:
     asked = call("finish", claim="needs_input", summary="Two readings.", question="Which?")
     finished = planning.make(converse(reply(asked)), REGISTRY, first)
-    assert finished is not None
-    assert finished.conclusion.claim is Claim.NEEDS_INPUT
+    assert concluded(finished).claim is Claim.NEEDS_INPUT
     assert first.plan is None
 
 

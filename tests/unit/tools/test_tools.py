@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent.tools import REGISTRY, Claim, ToolContext, ToolResult, call
-from agent.types import FileReason, Plan
+from agent.tools import REGISTRY, Claim, Conclusion, StepDone, ToolContext, ToolResult, call, offered
+from agent.types import FileReason, Plan, PlanStep
 
 
 def use(context: ToolContext, name: str, /, **arguments: Any) -> ToolResult:
@@ -174,16 +174,16 @@ def test_write_makes_and_replaces(context: ToolContext) -> None:
     assert "binary" in refused(context, "write", path="logo.png", content="x")
 
 
-def test_insert_delete_move_revert(context: ToolContext) -> None:
+def test_insert_delete_move_undo(context: ToolContext) -> None:
     use(context, "insert", path="src/calc.py", anchor="def total(values):", text="@cache", where="before")
     assert b"@cache\ndef total" in context.draft.read("src/calc.py")
     assert use(context, "move", path="src/report.py", to="src/summary.py").text == "src/report.py is src/summary.py now"
     assert "exists already" in refused(context, "move", path="README.md", to="notes.txt")
     use(context, "delete", path="README.md")
     assert "does not exist" in refused(context, "delete", path="README.md")
-    assert use(context, "revert", path="src/calc.py").text.endswith("before the run")
-    use(context, "revert", path="README.md")
-    assert "was not changed" in refused(context, "revert", path="README.md")
+    assert use(context, "undo", path="src/calc.py").text.endswith("before the run")
+    use(context, "undo", path="README.md")
+    assert "was not changed" in refused(context, "undo", path="README.md")
     assert {change.path for change in context.draft.change_set().changes} == {"src/report.py", "src/summary.py"}
 
 
@@ -309,13 +309,59 @@ def test_a_plan_can_say_why_tests_change(context: ToolContext) -> None:
     use(context, "edit", path="tests/test_calc.py", edits=[{"search": "== 2", "replace": "== 3"}])
 
 
+# ── steps ──
+
+
+def _write(context: ToolContext, content: str) -> None:
+    use(context, "write", path="a.txt", content=content)
+
+
+def test_undo_goes_back_to_any_step(context: ToolContext) -> None:
+    context.plan = Plan(
+        intent="feature",
+        summary="s",
+        steps=(
+            PlanStep(id="b", objective="second", depends_on=("a",)),
+            PlanStep(id="a", objective="first"),
+            PlanStep(id="c", objective="third", depends_on=("b",)),
+        ),
+    )
+    assert [step.id for step in context.progress.steps] == ["a", "b", "c"]
+    for step in "ab":
+        _write(context, f"{step}\n")
+        assert use(context, "step_done", tests=["tests/test_calc.py"]).said == StepDone(("tests/test_calc.py",))
+        context.checkpoints = context.checkpoints.kept(context.draft)
+    _write(context, "c\n")
+    assert "No step comes after" in refused(context, "step_done")
+    assert use(context, "undo").text == "All files are as they were before step c."
+    assert context.draft.read("a.txt") == b"b\n"
+    assert "'d' was not begun" in refused(context, "undo", step="d")
+    assert "not both" in refused(context, "undo", step="a", path="a.txt")
+    use(context, "undo", step="b")
+    assert context.draft.read("a.txt") == b"a\n"
+    assert context.progress.present is not None
+    assert context.progress.present.id == "b"
+    assert "not begun" in refused(context, "undo", step="c")
+    assert use(context, "undo", step="a").text == "All files are as they were before the work began."
+    assert not context.draft.edits
+
+
+def test_a_plan_with_one_step_has_nothing_to_mark(context: ToolContext) -> None:
+    assert "no plan" in refused(context, "step_done")
+    context.plan = plan("")
+    assert "Call finish" in refused(context, "step_done")
+    assert "step_done" not in offered(REGISTRY, context.plan)
+    steps = (PlanStep(id="1", objective="x"), PlanStep(id="2", objective="y"))
+    assert offered(REGISTRY, context.plan.model_copy(update={"steps": steps})).keys() == REGISTRY.keys()
+
+
 # ── the end ──
 
 
 def test_finish_carries_the_conclusion(context: ToolContext) -> None:
     use(context, "write", path="a.py", content="a = 1\n")
-    conclusion = use(context, "finish", summary="done so", files={"a.py": "new"}).conclusion
-    assert conclusion is not None
+    conclusion = use(context, "finish", summary="done so", files={"a.py": "new"}).said
+    assert isinstance(conclusion, Conclusion)
     assert (conclusion.claim, conclusion.summary) == (Claim.DONE, "done so")
     assert conclusion.reasons == (FileReason(path="a.py", reason="new"),)
 
@@ -324,9 +370,9 @@ def test_finish_asks_for_what_its_claim_needs(context: ToolContext) -> None:
     assert "already_fixed" in refused(context, "finish", summary="nothing to do")
     assert "question" in refused(context, "finish", claim="needs_input", summary="unclear")
     for claim in ("already_fixed", "not_reproduced", "blocked"):
-        conclusion = use(context, "finish", claim=claim, summary="s").conclusion
-        assert conclusion is not None
+        conclusion = use(context, "finish", claim=claim, summary="s").said
+        assert isinstance(conclusion, Conclusion)
         assert conclusion.claim == claim
-    asked = use(context, "finish", claim="needs_input", summary="s", question="which?").conclusion
-    assert asked is not None
+    asked = use(context, "finish", claim="needs_input", summary="s", question="which?").said
+    assert isinstance(asked, Conclusion)
     assert asked.question == "which?"
