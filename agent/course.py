@@ -36,6 +36,8 @@ class Event(StrEnum):
     ACCEPTED = "accepted"
     FLAWED = "flawed"
     """Accepted by every measure, but the review found what must not stay."""
+    UNTESTED = "rejected before the tests"
+    """By a look at the code alone: no sign that the way is wrong."""
     REJECTED = "rejected"
     REJECTED_AGAIN = "rejected again"
     """The second time in the same state, and there is something else to try."""
@@ -46,18 +48,21 @@ TRANSITIONS: Mapping[tuple[State, Event], State] = {
     (State.PLAN, Event.ADVANCED): State.PLAN,
     (State.PLAN, Event.ACCEPTED): State.DONE,
     (State.PLAN, Event.FLAWED): State.POLISH,
+    (State.PLAN, Event.UNTESTED): State.PLAN,
     (State.PLAN, Event.REJECTED): State.PLAN,
     (State.PLAN, Event.REJECTED_AGAIN): State.ALTERNATIVE,
     (State.PLAN, Event.SPENT): State.FAILING,
     (State.ALTERNATIVE, Event.ADVANCED): State.ALTERNATIVE,
     (State.ALTERNATIVE, Event.ACCEPTED): State.DONE,
     (State.ALTERNATIVE, Event.FLAWED): State.POLISH,
+    (State.ALTERNATIVE, Event.UNTESTED): State.ALTERNATIVE,
     (State.ALTERNATIVE, Event.REJECTED): State.ALTERNATIVE,
     (State.ALTERNATIVE, Event.REJECTED_AGAIN): State.STUCK,
     (State.ALTERNATIVE, Event.SPENT): State.STUCK,
     (State.POLISH, Event.ADVANCED): State.POLISH,
     (State.POLISH, Event.ACCEPTED): State.DONE,
     (State.POLISH, Event.FLAWED): State.DONE,
+    (State.POLISH, Event.UNTESTED): State.DONE,
     (State.POLISH, Event.REJECTED): State.DONE,
     (State.POLISH, Event.REJECTED_AGAIN): State.DONE,
     (State.POLISH, Event.SPENT): State.DONE,
@@ -88,16 +93,19 @@ class Course:
     def rounds_left(self) -> int:
         return self.rounds - self.used
 
-    def event(self, *, rejected: bool, flawed: bool = False, step: bool = False) -> Event:
+    def event(self, *, rejected: bool, flawed: bool = False, step: bool = False, tested: bool = True) -> Event:
         """What an attempt with this result is, from here.
 
         Args:
             step: it was one step, with others after it.
+            tested: its tests were run before it was rejected.
         """
         if not rejected:
             return Event.ADVANCED if step else Event.FLAWED if flawed else Event.ACCEPTED
         if not self.rounds_left:
             return Event.SPENT
+        if not tested:
+            return Event.UNTESTED
         other = self.alternative or self.state is not State.PLAN
         return Event.REJECTED_AGAIN if self.failures + 1 >= FAILURES and other else Event.REJECTED
 
@@ -106,6 +114,6 @@ class Course:
         state = TRANSITIONS[self.state, event]
         if event is Event.ADVANCED:
             return replace(self, state=state, failures=0, used=0)
-        failures = self.failures + 1 if state is self.state else 0
-        used = self.used + (event in (Event.REJECTED, Event.REJECTED_AGAIN))
+        failures = self.failures + (event is not Event.UNTESTED) if state is self.state else 0
+        used = self.used + (event in (Event.UNTESTED, Event.REJECTED, Event.REJECTED_AGAIN))
         return replace(self, state=state, failures=failures, used=used)

@@ -93,7 +93,7 @@ def accepted(claim: Claim, evidence: Evidence) -> Ending:
     if not evidence.turned:
         return Ending(
             Outcome.PROPOSED,
-            "No test got worse. The change is of a kind that no test can prove.",
+            "No test got worse. The change is of a kind that no test can prove." + _complaints(evidence),
             "Review it with that in mind.",
         )
     count = len(evidence.turned)
@@ -102,7 +102,13 @@ def accepted(claim: Claim, evidence: Evidence) -> Ending:
         if count == 1
         else f"{count} tests fail without the change and pass"
     )
-    return Ending(Outcome.PROPOSED, f"{tests} with it; no other test got worse.")
+    return Ending(Outcome.PROPOSED, f"{tests} with it; no other test got worse.{_complaints(evidence)}")
+
+
+def _complaints(evidence: Evidence) -> str:
+    """What is left when no round is."""
+    tools = ", ".join(check.tool for check in evidence.complaints)
+    return f" New findings of {tools} are left." if tools else ""
 
 
 def stuck(problems: tuple[str, ...]) -> Ending:

@@ -1,8 +1,8 @@
 """The log of a run: one JSON object a line, written as things happen and flushed at once.
 
 Shape of a line: ``{"at": seconds since the epoch, "kind": str, "stage": str | None, ...}``; the other keys depend on
-the kind. Kinds: ``stage``, ``model_call``, ``tool_call``, ``tool_result``, ``test_run``, ``edit``, ``decision``,
-``question``, ``note``.
+the kind. Kinds: ``stage``, ``model_call``, ``tool_call``, ``tool_result``, ``check``, ``test_run``, ``edit``,
+``decision``, ``question``, ``note``.
 """
 
 from __future__ import annotations

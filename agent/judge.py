@@ -38,7 +38,8 @@ def of_claim(claim: Claim, evidence: Evidence, plan: Plan | None, changed: Colle
         changed: the paths of the change.
     """
     final, comparison = evidence.final, evidence.comparison
-    assert final is not None and comparison is not None, "the tests are run before they are judged"
+    if final is None or comparison is None:
+        return _untested(evidence)
     if final.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
         return (f"The tests could not be judged: {final.detail or final.status.value}.",)
     found = [*_comparison(comparison, final), *_integrity(evidence)]
@@ -79,6 +80,17 @@ def of_step(
         return (*found, f"The tests fail:\n{_short(tests.log)}")
     failing = sorted(tests.failed - (baseline.failed - frozenset(named)))
     return (*found, *_listed("fails", failing, tests.messages))
+
+
+def _untested(evidence: Evidence) -> tuple[str, ...]:
+    """What a look at the code alone found; that is why no test was run."""
+    found = [
+        f"{finding.place}: {finding.message} ({' '.join((check.tool, finding.rule)).strip()})"
+        for check in evidence.complaints
+        for finding in check.found
+    ]
+    more = sum(check.more for check in evidence.complaints)
+    return (*found, *((f"… and {more} more of the kind",) if more else ()))
 
 
 def _shown_by_a_test(claim: Claim, comparison: Comparison, changed: Collection[str]) -> list[str]:

@@ -6,7 +6,6 @@ ending is a named outcome, and the work done so far is kept in it.
 
 from __future__ import annotations
 
-import shlex
 import time
 import traceback
 from collections.abc import Callable, Iterator
@@ -27,6 +26,7 @@ from agent.index.history import Commit, log_arguments, parse_log
 from agent.index.index import Index
 from agent.index.source import TreeSource
 from agent.loop import Conversation, Finished
+from agent.measure import Measure
 from agent.model.errors import CallCancelled
 from agent.model.types import Model
 from agent.tools import REGISTRY, Claim, Conclusion, StepDone, ToolContext
@@ -43,17 +43,16 @@ from agent.types import (
     Stage,
     TestRun,
 )
-from agent.verify import integrity
-from agent.verify.compare import compare
 from agent.verify.environment import Machine
 from agent.verify.harness import Harness
-from agent.verify.proof import prove
 from agent.verify.registries import Registries
+from agent.verify.static import Linters
 from agent.verify.toolchains import detect
 from agent.workspace import Workspace
 from sandbox import Limits, Sandbox, open_sandbox
 
 HISTORY_COMMITS = 2_000
+INDEX = "index.sqlite"
 
 MakeModel = Callable[[Meter, EventLog, Callable[[], bool]], Model]
 
@@ -172,8 +171,9 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
     unusable = judge.unusable(baseline)
     if unusable:
         return endings.blocked(unusable)
+    measure = _measure(run, harness, index)
     if run.spec.change_set is not None:
-        return _verify_given(run, harness, base.applied(run.spec.change_set), baseline)
+        return _verify_given(run, measure, base.applied(run.spec.change_set))
     with run.stage(Stage.PLAN):
         conversation = Conversation(run.model, run.meter, run.events)
         brief.open_task(conversation, run.spec, index, baseline, _history(base))
@@ -188,12 +188,12 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
             conversation.say(prompts.render("answer"))
             _answer(run, conversation, context, NOBODY)
         return endings.answered()
-    return _work(run, harness, conversation, context, baseline, finished)
+    return _work(run, measure, conversation, context, finished)
 
 
 def _index(run: Run, base: BaseTree) -> Index:
     with run.stage(Stage.INDEX):
-        index = Index.open(Path(run.spec.cache_dir) / "index.sqlite", TreeSource(base.draft()))
+        index = Index.open(Path(run.spec.cache_dir) / INDEX, TreeSource(base.draft()))
         run.notes += index.report.notes
         return index
 
@@ -273,13 +273,20 @@ def _harness(run: Run, workspace: Workspace, sandbox: Sandbox) -> Harness:
     )
 
 
+def _measure(run: Run, harness: Harness, index: Index) -> Measure:
+    return Measure(
+        harness,
+        Linters(harness, harness.workspace.base.draft()),
+        before=index,
+        store=Path(run.spec.cache_dir) / INDEX,
+        known=run.evidence,
+        events=run.events,
+        stage=run.stage,
+    )
+
+
 def _work(
-    run: Run,
-    harness: Harness,
-    conversation: Conversation,
-    context: ToolContext,
-    baseline: TestRun,
-    finished: Finished | None,
+    run: Run, measure: Measure, conversation: Conversation, context: ToolContext, finished: Finished | None
 ) -> Ending:
     """Work, judge, and hand what is wrong back to the model, as the table in ``course`` has it.
 
@@ -307,9 +314,15 @@ def _work(
                 return best.accepted(f"The review's findings were handed back and turned down: {said.summary}")
             run.conclusion = said
             return ending
-        judged = _judged(run, harness, context, baseline, said, polishing=polishing)
+        last = not course.rounds_left and not polishing
+        judged = _judged(run, measure, context, said, polishing=polishing, last=last)
         best.offer(judged)
-        event = course.event(rejected=bool(judged.problems), flawed=bool(judged.flaws), step=judged.step is not None)
+        event = course.event(
+            rejected=bool(judged.problems),
+            flawed=bool(judged.flaws),
+            step=judged.step is not None,
+            tested=judged.tested,
+        )
         course = course.after(event)
         _tell(run, judged, course, event)
         if course.state in ENDS:
@@ -335,17 +348,22 @@ class _Judged:
     conclusion: Conclusion | None = None
 
     @property
+    def tested(self) -> bool:
+        """Whether tests were run to see it, as far as it takes any."""
+        return self.evidence is None or self.evidence.final is not None
+
+    @property
     def again(self) -> str:
         """The tool that the model calls after a repair."""
         return "step_done" if self.step else "finish"
 
 
 def _judged(
-    run: Run, harness: Harness, context: ToolContext, baseline: TestRun, said: Conclusion | StepDone, *, polishing: bool
+    run: Run, measure: Measure, context: ToolContext, said: Conclusion | StepDone, *, polishing: bool, last: bool
 ) -> _Judged:
     if isinstance(said, StepDone):
-        return _judged_step(run, harness, context, baseline, said)
-    evidence = _measure(run, harness, context.draft, baseline)
+        return _judged_step(run, measure, context, said)
+    evidence = measure(context.draft, run.plan, to_the_end=last)
     problems = judge.of_claim(said.claim, evidence, run.plan, context.draft.edits)
     if polishing and not problems:
         run.review = [finding.model_copy(update={"reworked": True}) for finding in run.review]
@@ -353,12 +371,14 @@ def _judged(
     return _Judged(problems, None, flaws, evidence.final, evidence, said)
 
 
-def _judged_step(run: Run, harness: Harness, context: ToolContext, baseline: TestRun, said: StepDone) -> _Judged:
+def _judged_step(run: Run, measure: Measure, context: ToolContext, said: StepDone) -> _Judged:
     """Cheap: nothing is run but the tests that the model names. The whole is measured when it finishes."""
     step = context.progress.present
     assert step is not None, "the tool refuses to mark a step that is not there"
     with run.stage(Stage.VERIFY):
-        tests = harness.run(context.draft, said.tests, "step") if said.tests else None
+        tests = measure.harness.run(context.draft, said.tests, "step") if said.tests else None
+    baseline = measure.known.baseline
+    assert baseline is not None
     return _Judged(judge.of_step(step, context.draft, tests, said.tests, baseline), step, tests=tests)
 
 
@@ -412,13 +432,13 @@ def _review(run: Run, draft: Draft, evidence: Evidence) -> tuple[str, ...]:
 
 
 class _Best:
-    """The best state so far: the one with the fewest steps to do, then with the fewest problems; as long as the whole
-    was never measured, the latest when work breaks off."""
+    """The best state so far: the one with the fewest steps to do, a tested one before one that was not, then the one
+    with the fewest problems; as long as the whole was never measured, the latest when work breaks off."""
 
     def __init__(self, run: Run, context: ToolContext) -> None:
         self._run = run
         self._context = context
-        self._rank: tuple[int, int] | None = None
+        self._rank: tuple[int, bool, int] | None = None
         self._measured = False
         self.problems: tuple[str, ...] = ()
 
@@ -435,7 +455,7 @@ class _Best:
     def offer(self, judged: _Judged) -> None:
         progress = self._context.progress
         to_do = len(progress.steps) - progress.done - (not judged.problems) if judged.step else 0
-        rank = to_do, len(judged.problems)
+        rank = to_do, not judged.tested, len(judged.problems)
         self._measured = self._measured or judged.evidence is not None
         if self._rank is None or rank < self._rank or (rank == self._rank and not judged.problems):
             self._rank, self.problems = rank, judged.problems
@@ -459,26 +479,9 @@ class _Best:
         return endings.accepted(self._run.conclusion.claim, self._run.evidence)
 
 
-def _verify_given(run: Run, harness: Harness, draft: Draft, baseline: TestRun) -> Ending:
+def _verify_given(run: Run, measure: Measure, draft: Draft) -> Ending:
     """Test and prove a change that was made elsewhere."""
     run.draft = draft
-    run.evidence = _measure(run, harness, draft, baseline)
+    run.evidence = measure(draft, None, to_the_end=True)
     problems = judge.of_claim(Claim.DONE, run.evidence, None, draft.edits)
     return endings.rejected(problems) if problems else endings.accepted(Claim.DONE, run.evidence)
-
-
-def _measure(run: Run, harness: Harness, draft: Draft, baseline: TestRun) -> Evidence:
-    """What the harness can say of ``draft``; proofs only where nothing got worse."""
-    with run.stage(Stage.VERIFY):
-        final = harness.run(draft, name="final", fresh=True)
-        comparison = compare(baseline, final, harness.flaky(draft, baseline, final))
-        weakened = integrity.check(draft.base, draft, run.plan)
-    evidence = run.evidence.model_copy(
-        update={"final": final, "comparison": comparison, "integrity": weakened, "proof": (), "reproduce": ()}
-    )
-    if not comparison.clean:
-        return evidence
-    with run.stage(Stage.PROVE):
-        proof = prove(harness, draft, baseline, final)
-        command = harness.shown(draft, tuple(item.test for item in proof))
-        return evidence.model_copy(update={"proof": proof, "reproduce": (shlex.join(command),) if command else ()})

@@ -330,10 +330,42 @@ class IntegrityFinding(Value):
     hunk: str = ""
 
 
+class Finding(Value):
+    """What a tool has against one line of the change, and had against nothing in the base."""
+
+    path: str
+    line: int
+    """0 where the tool names none."""
+    rule: str
+    message: str
+
+    @property
+    def place(self) -> str:
+        return f"{self.path}:{self.line}" if self.line else self.path
+
+
+class Check(Value):
+    """What one tool says of a change without running it, compared with the base."""
+
+    level: Literal["syntax", "static"]
+    tool: str
+    found: tuple[Finding, ...] = ()
+    more: int = 0
+    """New findings beyond those in ``found``."""
+    silent: str = ""
+    """Why it said nothing, when it is configured and did not run to its end."""
+
+    @property
+    def count(self) -> int:
+        return len(self.found) + self.more
+
+
 class Evidence(Value):
     """What the harness measured. ``None`` means: that stage was not reached."""
 
     baseline: TestRun | None = None
+    checks: tuple[Check, ...] = ()
+    """What was looked at before any test ran, cheapest first."""
     final: TestRun | None = None
     comparison: Comparison | None = None
     proof: tuple[Proof, ...] = ()
@@ -343,13 +375,18 @@ class Evidence(Value):
     isolation: str = ""
 
     @property
+    def complaints(self) -> tuple[Check, ...]:
+        """The checks that found something new."""
+        return tuple(check for check in self.checks if check.found)
+
+    @property
     def turned(self) -> tuple[Proof, ...]:
         """The tests that went red → green."""
         return tuple(proof for proof in self.proof if proof.holds)
 
     @property
     def proven(self) -> bool:
-        """Something went red → green, nothing got worse, and no test was weakened."""
+        """Something went red → green, nothing got worse by any measure, and no test was weakened."""
         return (
             self.final is not None
             and self.final.status in (SuiteStatus.OK, SuiteStatus.FAILING)
@@ -358,6 +395,7 @@ class Evidence(Value):
             and bool(self.turned)
             and all(p.holds or p.guards for p in self.proof)
             and not self.integrity
+            and not self.complaints
         )
 
 

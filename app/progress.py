@@ -37,6 +37,8 @@ class Watch:
         match event.get("kind"):
             case "stage":
                 self._enter(Stage(event["name"]), float(event["at"]))
+            case "check" if event["found"]:
+                self._note(f"{event['tool']}: {len(event['found']) + event['more']} new")
             case "test_run" if event.get("name") not in _PARTS:
                 run = event["run"]
                 counts = f"{run['passed']} passed, {len(run['failed'])} failed"

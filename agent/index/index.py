@@ -10,7 +10,7 @@ import hashlib
 import re
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -67,17 +67,35 @@ class Index:
         self._cache: dict[str, Any] = {}
 
     @classmethod
-    def open(cls, store: Path | None, source: Source, *, jobs: int = 2, progress: Progress | None = None) -> Index:
+    def open(
+        cls,
+        store: Path | None,
+        source: Source,
+        *,
+        base: Index | None = None,
+        jobs: int = 2,
+        progress: Progress | None = None,
+    ) -> Index:
         """Index ``source``.
 
         Args:
             store: SQLite file with the records of earlier trees; ``None`` keeps nothing.
             source: the files.
+            base: an earlier state of the same tree; only what changed since is read.
             jobs: parse processes.
             progress: told as files are done.
         """
         with Indexer(store, jobs=jobs) as indexer:
-            return indexer.index(source, progress=progress)
+            return indexer.index(source, base=base, progress=progress)
+
+    def record(self, path: str) -> Record | None:
+        """What is known of one file; ``None`` where it is not indexed."""
+        at = self._numbers.get(path)
+        return None if at is None else self.records[at]
+
+    @cached_property
+    def _numbers(self) -> Mapping[str, int]:
+        return {path: i for i, path in enumerate(self.paths)}
 
     @cached_property
     def graph(self) -> Graph:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import functools
 import re
 from bisect import bisect_right
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import tree_sitter
@@ -18,7 +19,7 @@ from agent.index.languages import LANGUAGES
 from agent.index.languages.base import Language
 from agent.index.record import Chunk, Import, Record, Symbol, count_words
 
-VERSION = 1
+VERSION = 2
 """Raise it when records of old blobs must be made again."""
 
 TEXT_LINES = 80
@@ -61,9 +62,21 @@ def record(content: bytes, language: str, note: str = "") -> Record:
     if tree is None:
         return _plain(code, language, "not parsed")
     found, imports = _walk(tree.root_node, known, source)
-    if not found and tree.root_node.has_error:
-        return _plain(code, language, "syntax errors")
-    return _outlined(source, language, found, imports)
+    broken = _first_error(tree.root_node)
+    if not found and broken:
+        return replace(_plain(code, language, "syntax errors"), broken=broken)
+    return replace(_outlined(source, language, found, imports), broken=broken)
+
+
+def _first_error(root: Any) -> int:
+    """Line of the first ``ERROR`` or ``MISSING`` node, 0 where there is none. Only broken parts are looked into."""
+    node = root
+    while node.has_error and not (node.is_error or node.is_missing):
+        inner = next((child for child in node.children if child.has_error), None)
+        if inner is None:
+            break
+        node = inner
+    return int(node.start_point[0]) + 1 if node.has_error else 0
 
 
 def decode(content: bytes) -> str:

@@ -80,6 +80,8 @@ class Record:
     counts: bytes = b""
     note: str = ""
     """Why the outline is missing or partial: ``binary``, ``minified``, ``timed out``, …"""
+    broken: int = 0
+    """Line of the first syntax error that the grammar sees; 0 where it sees none, or there is no grammar."""
 
     @property
     def skipped(self) -> bool:
@@ -88,7 +90,7 @@ class Record:
     def pack(self) -> tuple[str, str, bytes, int]:
         """(outline, words, counts, checksum): four columns."""
         outline = json.dumps(
-            [self.language, self.lines, self.symbols, self.chunks, self.imports, self.note],
+            [self.language, self.lines, self.symbols, self.chunks, self.imports, self.note, self.broken],
             ensure_ascii=True,
             separators=(",", ":"),
         )
@@ -104,7 +106,7 @@ class Record:
         """
         if _checksum(outline, words, counts) != checksum or len(counts) % 6:
             raise ValueError("damaged record")
-        language, lines, symbols, chunks, imports, note = json.loads(outline)
+        language, lines, symbols, chunks, imports, note, broken = json.loads(outline)
         return cls(
             language=language,
             lines=lines,
@@ -117,6 +119,7 @@ class Record:
             words=tuple(map(sys.intern, words.split("\n"))) if words else (),  # one string for all files
             counts=counts,
             note=note,
+            broken=broken,
         )
 
 

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
 from pathlib import PurePosixPath
 from typing import Protocol
 
@@ -20,19 +19,6 @@ class Files(Protocol):
     def paths(self) -> Collection[str]: ...
 
     def read(self, path: str) -> bytes: ...
-
-
-@dataclass(frozen=True)
-class Snapshot:
-    """A tree held in memory."""
-
-    contents: Mapping[str, bytes]
-
-    def paths(self) -> Collection[str]:
-        return self.contents.keys()
-
-    def read(self, path: str) -> bytes:
-        return self.contents[path]
 
 
 def text(files: Files, path: str, *, limit: int = 1_000_000) -> str:

@@ -11,31 +11,21 @@ import tomllib
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Final
+from dataclasses import dataclass, field
+from typing import Final, Literal
 
+from agent.index.index import Index
 from agent.tree import Draft
+from agent.types import Check, Finding
 from agent.verify.files import Files, text
 from agent.verify.harness import Harness
 from agent.verify.toolchains.base import shell
 from sandbox.text import clean
 from sandbox.types import End, Finished
 
-
-@dataclass(frozen=True)
-class Finding:
-    """One new complaint about a file of the change."""
-
-    tool: str
-    path: str
-    line: int
-    rule: str
-    message: str
-
-    @property
-    def key(self) -> tuple[str, str, str, str]:
-        """Equal for the same complaint in another place of the file: lines move, and messages count them."""
-        return self.tool, self.path, self.rule, re.sub(r"\d+", "0", self.message)
+SHOWN: Final = 20
+"""Findings of one tool that are kept; a change with more has one cause, and the first ones show it."""
+_MESSAGE_CHARS: Final = 400
 
 
 @dataclass(frozen=True)
@@ -50,9 +40,15 @@ class Linter:
     """File name and a pattern in it; any of them is enough."""
     pattern: str
     """Named groups ``path``, ``line``, ``message`` and, where the tool has it, ``rule``."""
+    whole: bool = False
+    """It reads the whole project, and so sees what a change breaks in other files."""
 
 
-_AT: Final = r"^(?P<path>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:?)?\s*"
+_AT: Final = r"^(?:vet: )?(?P<path>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:?)?\s*"
+_NODE: Final = 'PATH="$PWD/node_modules/.bin:$PATH" '
+_PYRIGHT: Final = (
+    r"^\s*(?P<path>[^\s:][^:\n]*):(?P<line>\d+):\d+ - error: (?P<message>.*?)(?: \((?P<rule>report\w+)\))?$"
+)
 LINTERS: Final = (
     Linter(
         "ruff",
@@ -81,8 +77,22 @@ LINTERS: Final = (
         _AT + r"error: (?P<message>.*?)(?:\s+\[(?P<rule>[\w-]+)\])?$",
     ),
     Linter(
+        "pyright",
+        _NODE + 'pyright "$@"',
+        (".py", ".pyi"),
+        (("pyrightconfig.json", "."), ("pyproject.toml", r"(?m)^\[tool\.pyright\]")),
+        _PYRIGHT,
+    ),
+    Linter(
+        "basedpyright",
+        'basedpyright "$@"',
+        (".py", ".pyi"),
+        (("pyproject.toml", r"(?m)^\[tool\.basedpyright\]"),),
+        _PYRIGHT,
+    ),
+    Linter(
         "eslint",
-        'PATH="$PWD/node_modules/.bin:$PATH" eslint --format json -- "$@"',
+        _NODE + 'eslint --format json -- "$@"',
         (".js", ".jsx", ".mjs", ".cjs", ".ts", ".tsx", ".mts", ".cts"),
         tuple(
             (name, ".")
@@ -95,57 +105,61 @@ LINTERS: Final = (
     ),
     Linter(
         "tsc",
-        'PATH="$PWD/node_modules/.bin:$PATH" tsc --noEmit --pretty false -p .',
+        _NODE + "tsc --noEmit --pretty false -p .",
         (".ts", ".tsx", ".mts", ".cts"),
         (("tsconfig.json", "."),),
         r"^(?P<path>[^\s(][^(\n]*)\((?P<line>\d+),\d+\): error (?P<rule>TS\d+): (?P<message>.*)$",
+        whole=True,
     ),
-    Linter("go vet", "go vet ./...", (".go",), (("go.mod", "."),), _AT + r"(?P<message>.*)$"),
+    Linter("go vet", "go vet ./...", (".go",), (("go.mod", "."),), _AT + r"(?P<message>.*)$", whole=True),
     Linter(
         "clippy",
         "cargo clippy --offline --all-targets --message-format short",
         (".rs",),
         (("clippy.toml", "."), (".clippy.toml", "."), ("Cargo.toml", r"(?m)^\[(workspace\.)?lints\.clippy")),
         _AT + r"(?P<rule>warning|error(?:\[E\d+\])?): (?P<message>.*)$",
+        whole=True,
     ),
 )
-
-
-def check(harness: Harness, draft: Draft) -> tuple[Finding, ...]:
-    """New findings in the changed files, cheapest first; linters only where the syntax is right.
-
-    A tool that the base configures but that is not installed is passed over.
-    """
-    wrong = syntax(draft)
-    if wrong:
-        return wrong
-    base = draft.base.draft()
-    return tuple(
-        finding
-        for linter in LINTERS
-        if _is_configured(linter, draft.base)
-        for finding in _new(linter, harness, base, draft)
-    )
 
 
 # ── syntax ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def syntax(draft: Draft) -> tuple[Finding, ...]:
-    """Changed files that can't be parsed any more, while the base's could be, or that are new. Pure."""
+def syntax(draft: Draft, before: Index, after: Index) -> Check:
+    """Changed files that can't be parsed any more, while the base's could be.
+
+    A new file counts too where the parser is the language's own: a grammar may lag behind its language.
+
+    Args:
+        before, after: the base and ``draft``.
+    """
     found = []
     for path, file in sorted(draft.edits.items()):
-        parse = _PARSERS.get(path.rsplit(".", 1)[-1])
-        if file is None or parse is None:
+        if file is None:
             continue
-        error = parse(file.content)
-        before = draft.base.content(path) if path in draft.base.entries else None
-        if error is not None and (before is None or parse(before) is None):
-            found.append(Finding("syntax", path, error[0], "", error[1]))
-    return tuple(found)
+        parse = _PARSERS.get(path.rsplit(".", 1)[-1])
+        error = _parsed(parse, draft, path) if parse else _by_grammar(path, before, after)
+        if error is not None:
+            found.append(Finding(path=path, line=error[0], rule="", message=error[1][:_MESSAGE_CHARS]))
+    return _check("syntax", "syntax", found)
 
 
 Problem = tuple[int, str]
+Parser = Callable[[bytes], Problem | None]
+
+
+def _parsed(parse: Parser, draft: Draft, path: str) -> Problem | None:
+    error = parse(draft.content(path))
+    known = error is not None and path in draft.base.entries and parse(draft.base.content(path)) is not None
+    return None if known else error
+
+
+def _by_grammar(path: str, before: Index, after: Index) -> Problem | None:
+    old, new = before.record(path), after.record(path)
+    if old is None or new is None or old.broken or old.note or not new.broken:
+        return None
+    return new.broken, f"this is no valid {new.language} any more"
 
 
 def _python(data: bytes) -> Problem | None:
@@ -179,62 +193,117 @@ def _toml(data: bytes) -> Problem | None:
     return None
 
 
-_PARSERS: Final[Mapping[str, Callable[[bytes], Problem | None]]] = {
-    "py": _python,
-    "json": _json,
-    "toml": _toml,
-}
+_PARSERS: Final[Mapping[str, Parser]] = {"py": _python, "json": _json, "toml": _toml}
 
 
 # ── linters ──────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@dataclass(frozen=True)
+class _Said:
+    """What a tool said of some files of one tree."""
+
+    findings: tuple[Finding, ...] = ()
+    silent: str = ""
+
+
+@dataclass(frozen=True)
+class Linters:
+    """The linters and type checkers that the base configures. What they say of the base is asked once."""
+
+    harness: Harness
+    base: Draft
+    _known: dict[tuple[str, tuple[str, ...]], _Said] = field(default_factory=dict)
+    """Tool and files → what it says of the base, which is one tree as long as this lives."""
+
+    def check(self, draft: Draft) -> tuple[Check, ...]:
+        """One check for each tool that has to do with the changed files."""
+        paths = {path for path, file in draft.edits.items() if file is not None}
+        concerned = (
+            (linter, tuple(sorted(path for path in paths if path.endswith(linter.suffixes))))
+            for linter in LINTERS
+            if _is_configured(linter, self.base.base)
+        )
+        return tuple(self._compared(linter, draft, changed) for linter, changed in concerned if changed)
+
+    def _compared(self, linter: Linter, draft: Draft, changed: tuple[str, ...]) -> Check:
+        after = _run(linter, self.harness, draft, changed)
+        if not after.findings:
+            return _check("static", linter.name, (), after.silent)
+        before = self._of_base(linter, tuple(path for path in changed if path in self.base))
+        allowed = Counter(map(_key, before.findings))
+        new = []
+        for finding in after.findings:
+            if allowed[_key(finding)] > 0:
+                allowed[_key(finding)] -= 1
+            else:
+                new.append(finding)
+        return _check("static", linter.name, new)
+
+    def _of_base(self, linter: Linter, paths: tuple[str, ...]) -> _Said:
+        if not paths and not linter.whole:
+            return _Said()
+        key = (linter.name, () if linter.whole else paths)
+        if key not in self._known:
+            self._known[key] = _run(linter, self.harness, self.base, paths)
+        return self._known[key]
 
 
 def _is_configured(linter: Linter, files: Files) -> bool:
     return any(re.search(pattern, text(files, name)) for name, pattern in linter.configured)
 
 
-def _new(linter: Linter, harness: Harness, base: Draft, draft: Draft) -> Iterator[Finding]:
-    changed = [p for p, f in sorted(draft.edits.items()) if f is not None and p.endswith(linter.suffixes)]
-    if not changed:
-        return
-    after = _findings(linter, harness, draft, changed)
-    if not after:
-        return
-    before = _findings(linter, harness, base, [path for path in changed if path in base])
-    allowed = Counter(finding.key for finding in before)
-    for finding in after:
-        if allowed[finding.key] > 0:
-            allowed[finding.key] -= 1
-        else:
-            yield finding
+def _key(finding: Finding) -> tuple[str, str, str]:
+    """Equal for the same complaint in another place of the file: lines move, and messages count them."""
+    return finding.path, finding.rule, re.sub(r"\d+", "0", finding.message)
 
 
-def _findings(linter: Linter, harness: Harness, draft: Draft, paths: Sequence[str]) -> tuple[Finding, ...]:
-    if not paths:
-        return ()
+def _run(linter: Linter, harness: Harness, draft: Draft, paths: Sequence[str]) -> _Said:
     finished = harness.command(draft, shell(linter.command, *(f"./{path}" for path in paths)))
-    if finished.end is not End.EXITED or finished.exit_code in (None, 0, 126, 127):
-        return ()
-    found = (
-        _of_eslint(finished, harness.workspace.spec.view)
-        if linter.name == "eslint"
-        else _of_lines(linter, clean(finished.output))
-    )
-    return tuple(finding for finding in found if finding.path in set(paths))
+    silent = _silent(finished)
+    if silent or finished.exit_code == 0:
+        return _Said(silent=silent)
+    view = harness.workspace.spec.view
+    output = clean(finished.output)
+    found = tuple(_of_eslint(output, view) if linter.name == "eslint" else _of_lines(linter, output, view))
+    if not found:
+        return _Said(silent=f"it ended with exit code {finished.exit_code} and named no line")
+    return _Said(found if linter.whole else tuple(finding for finding in found if finding.path in paths))
 
 
-def _of_lines(linter: Linter, output: str) -> Iterator[Finding]:
+def _silent(finished: Finished) -> str:
+    """Why a tool said nothing; empty when it did."""
+    if finished.end is not End.EXITED:
+        return f"it was stopped: {finished.end.value.replace('_', ' ')}"
+    missing = finished.exit_code != 0 and _MISSING.search(finished.output)
+    return "it is not installed" if missing or finished.exit_code in (126, 127) else ""
+
+
+_MISSING: Final = re.compile(
+    rb"(?m)^\S+: No module named \w+\s*$|^error: no such command: |is not installed for the toolchain"
+)
+
+
+def _of_lines(linter: Linter, output: str, view: str) -> Iterator[Finding]:
     for match in re.finditer(linter.pattern, output, re.MULTILINE):
         groups = match.groupdict()
-        path = groups["path"].removeprefix("./")
-        yield Finding(linter.name, path, int(groups["line"]), (groups.get("rule") or "").strip(":"), groups["message"])
+        yield _finding(groups["path"], view, int(groups["line"]), groups.get("rule") or "", groups["message"])
 
 
-def _of_eslint(finished: Finished, view: str) -> Iterator[Finding]:
+def _of_eslint(output: str, view: str) -> Iterator[Finding]:
     try:
-        for file in json.loads(finished.output[finished.output.index(b"[") :]):
-            for message in file["messages"]:
-                path = str(file["filePath"]).removeprefix(f"{view}/")
-                yield Finding("eslint", path, int(message.get("line", 0)), str(message["ruleId"]), message["message"])
+        for file in json.loads(output[output.index("[") :]):
+            for said in (message for message in file["messages"] if message["severity"] > 1):  # 1 is a warning
+                line, rule = int(said.get("line") or 0), str(said["ruleId"] or "")
+                yield _finding(str(file["filePath"]), view, line, rule, str(said["message"]))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return  # a crash of the tool itself, on the base too
+
+
+def _finding(path: str, view: str, line: int, rule: str, message: str) -> Finding:
+    inside = path.removeprefix(f"{view}/").removeprefix("./")
+    return Finding(path=inside, line=line, rule=rule.strip(":"), message=message[:_MESSAGE_CHARS])
+
+
+def _check(level: Literal["syntax", "static"], tool: str, found: Sequence[Finding], silent: str = "") -> Check:
+    return Check(level=level, tool=tool, found=tuple(found[:SHOWN]), more=max(0, len(found) - SHOWN), silent=silent)

@@ -61,6 +61,8 @@ class _Progress:
         elif kind == "test_run":
             run = event["run"]
             self._console.print(f"    tests: {run['status']}, {run['passed']} passed, {len(run['failed'])} failed")
+        elif kind == "check" and event["found"]:
+            self._console.print(f"    {escape(event['tool'])}: {len(event['found']) + event['more']} new finding(s)")
         elif kind == "decision" and event.get("problems"):
             self._console.print(f"    not accepted: {len(event['problems'])} problem(s), going back to work")
         elif kind == "decision" and "outcome" in event:
@@ -136,7 +138,15 @@ def _words(text: str) -> str:
 
 
 def evidence(console: Console, evidence: Evidence) -> None:
-    """Tests before and after, the proof, and what weakens it."""
+    """What the checks say, tests before and after, the proof, and what weakens it."""
+    for check in evidence.checks:
+        if check.level == "static" and not check.found:
+            console.print(f"[dim]{escape(check.tool)}: {_words(check.silent) or 'nothing new'}[/]")
+        for found in check.found:
+            said = f"{found.place}: {found.rule} {found.message}"
+            console.print(f"[red]{escape(check.tool)}:[/] {_words(said)}")
+        if check.more:
+            console.print(f"[red]{escape(check.tool)}:[/] and {check.more} more")
     if evidence.baseline and evidence.final:
         console.print(f"\nTests before: {_counts(evidence.baseline)}\nTests after:  {_counts(evidence.final)}")
     if evidence.proof:

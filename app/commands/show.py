@@ -62,12 +62,24 @@ def _test_run(event: dict[str, Any], limit: int | None) -> str:
     return f"tests {run['status']}: {run['passed']} passed, {len(run['failed'])} failed, {run['seconds']} s{failed}"
 
 
+def _check(event: dict[str, Any], limit: int | None) -> str:
+    found = [f"        {f['path']}:{f['line']}: {f['rule']} {f['message']}" for f in event["found"]]
+    told = event["silent"] or f"{len(found) + event['more']} new"
+    return "\n".join((f"{event['tool']}: {told}", *found))
+
+
 def _other(event: dict[str, Any], limit: int | None) -> str:
     told = {key: value for key, value in event.items() if key not in ("at", "kind", "stage")}
     return f"{event.get('kind')} {shorten(json.dumps(told, ensure_ascii=False), limit or 10**9)}"
 
 
-_TELLERS = {"stage": _stage, "model_call": _model_call, "tool_result": _tool_result, "test_run": _test_run}
+_TELLERS = {
+    "stage": _stage,
+    "model_call": _model_call,
+    "tool_result": _tool_result,
+    "test_run": _test_run,
+    "check": _check,
+}
 
 
 def _indented(text: str, limit: int | None) -> str:

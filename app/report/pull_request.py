@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.types import Evidence, IntegrityFinding, Plan, ReviewFinding, RunResult, SuiteStatus, TestRun
+from agent.types import Check, Evidence, IntegrityFinding, Plan, ReviewFinding, RunResult, SuiteStatus, TestRun
 from app.report import markdown as md
 from app.report import words
 from app.report.facts import NO_FINDINGS, PRODUCT, JobFacts, Review
@@ -71,6 +71,7 @@ def _measured(result: RunResult, facts: JobFacts, review: Review) -> list[Sectio
         Section(_left_out(review), 6, "the changes that were left out"),
         Section(_remarks(review), 7, "remarks"),
         Section(_reviewed(result.review), 7, "the review"),
+        Section(_checks(evidence.checks), 7, "the findings of linters"),
         Section(_proof(evidence), 8, "the proof table"),
         Section(_tests(evidence), 7, "the test numbers"),
         Section(_reproduce(evidence), 8, "how to reproduce"),
@@ -115,6 +116,30 @@ def _verdict(result: RunResult) -> str:
     if not result.evidence.proven and result.reason:
         lines.append(f"> {md.inline(result.reason)}")
     return "\\\n".join(lines)
+
+
+def _checks(checks: Sequence[Check]) -> str:
+    """New findings in full; that a tool found nothing, or could not run, is one line of it."""
+    if all(check.level == "syntax" and not check.found for check in checks):
+        return ""
+    told = [f"{md.code(check.tool)} {_said(check)}" for check in checks if check.level == "static"]
+    found = [
+        f"- {md.code(_shown(one.place))}: {md.inline(one.message)} ({md.inline(f'{check.tool} {one.rule}'.strip())})"
+        for check in checks
+        for one in check.found
+    ]
+    shown, more = md.first(found, _LISTED)
+    more += sum(check.more for check in checks)
+    intro = f"Compared with the base: {'; '.join(told)}." if told else ""
+    return "\n\n".join(
+        part for part in ("### Checks", intro, "\n".join([*shown, *([f"- … and {more} more"] if more else [])])) if part
+    )
+
+
+def _said(check: Check) -> str:
+    if check.silent:
+        return f"said nothing ({md.inline(check.silent)})"
+    return words.count(check.count, "new finding") if check.found else "nothing new"
 
 
 def _proof(evidence: Evidence) -> str:

@@ -84,7 +84,8 @@ def verdict(evidence: Evidence) -> str:
     if evidence.proven:
         return _proven(evidence)
     if evidence.final is None:
-        return "Not proven: the tests were not run on this change."
+        why = f", because {_complained(evidence)}" if evidence.complaints else ""
+        return f"Not proven: the tests were not run on this change{why}."
     if evidence.final.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
         return f"Not proven: {SUITE[evidence.final.status]}."
     return f"Not proven: {'; '.join(_doubts(evidence))}."
@@ -113,9 +114,21 @@ def _doubts(evidence: Evidence) -> Iterator[str]:
         ):
             if tests:
                 yield f"{count(len(tests), one)} {rest}"
+    if evidence.complaints:
+        yield _complained(evidence)
     if evidence.integrity:
         yield f"{count(len(evidence.integrity), 'change')} could make the tests say less than before"
     if not evidence.turned:
         yield "no test was red before and green after"
     if not all(proof.holds or proof.guards for proof in evidence.proof):
         yield "not every new or changed test passes with the change and runs without it"
+
+
+def _complained(evidence: Evidence) -> str:
+    said = [
+        f"{check.tool} has {count(check.count, 'new finding')}"
+        if check.level == "static"
+        else f"{count(check.count, 'file')} can't be parsed any more"
+        for check in evidence.complaints
+    ]
+    return " and ".join(said)

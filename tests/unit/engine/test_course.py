@@ -14,10 +14,13 @@ def test_every_state_that_goes_on_knows_every_event() -> None:
 
 
 def walk(attempts: str, rounds: int = 3, *, alternative: bool = True) -> list[State]:
-    """``a`` accepted, ``f`` accepted but flawed, ``r`` rejected, ``s`` a step that is done; the states after each."""
+    """States after each attempt: ``a`` accepted, ``f`` accepted but flawed, ``r`` rejected, ``u`` rejected untested,
+    ``s`` a step that is done."""
     course, seen = Course(rounds, alternative), []
     for attempt in attempts:
-        event = course.event(rejected=attempt == "r", flawed=attempt == "f", step=attempt == "s")
+        event = course.event(
+            rejected=attempt in "ru", flawed=attempt == "f", step=attempt == "s", tested=attempt != "u"
+        )
         course = course.after(event)
         seen.append(course.state)
         if course.state in ENDS:
@@ -42,6 +45,10 @@ PLAN, OTHER, POLISH = State.PLAN, State.ALTERNATIVE, State.POLISH
         ("srrsrra", [PLAN, PLAN, OTHER, OTHER, OTHER, State.STUCK]),
         ("srrsrsra", [PLAN, PLAN, OTHER, OTHER, OTHER, OTHER, OTHER, State.DONE]),
         ("fsa", [POLISH, POLISH, State.DONE]),
+        ("uua", [PLAN, PLAN, State.DONE]),
+        ("uuur", [PLAN, PLAN, PLAN, State.FAILING]),
+        ("rura", [PLAN, PLAN, OTHER, State.DONE]),
+        ("fu", [POLISH, State.DONE]),
     ],
 )
 def test_ways_through_it(attempts: str, states: list[State]) -> None:
@@ -58,7 +65,7 @@ def test_without_another_way_the_rounds_are_used_up() -> None:
 @pytest.mark.parametrize("rounds", range(8))
 @pytest.mark.parametrize("alternative", [True, False])
 def test_it_always_ends(rounds: int, alternative: bool) -> None:
-    for attempts in itertools.product("afr", repeat=rounds + 2):
+    for attempts in itertools.product("afru", repeat=rounds + 2):
         states = walk_to_end("".join(attempts), rounds, alternative=alternative)
         assert states[-1] in ENDS
 

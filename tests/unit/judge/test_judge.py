@@ -15,8 +15,10 @@ from agent.loop import Stuck
 from agent.model.errors import CallCancelled, ContentRefused, InvalidOutput
 from agent.tools import Claim, Conclusion
 from agent.types import (
+    Check,
     Comparison,
     Evidence,
+    Finding,
     IntegrityFinding,
     Outcome,
     Plan,
@@ -49,6 +51,30 @@ def plan(intent: str = "bug_fix") -> Plan:
 
 def judged(found: Evidence, claim: Claim = Claim.DONE, intent: str = "bug_fix", changed: Any = ("a.py",)) -> str:
     return "\n".join(judge.of_claim(claim, found, plan(intent), changed))
+
+
+# ── before the tests ──
+
+
+def test_what_a_look_at_the_code_finds_is_told_alone() -> None:
+    one = Finding(path="a.py", line=3, rule="F401", message="`os` imported but unused")
+    file = Finding(path="b.py", line=0, rule="", message="deep")
+    checks = (
+        Check(level="syntax", tool="syntax", found=(file,)),
+        Check(level="static", tool="ruff", found=(one,), more=2),
+    )
+    assert judged(evidence(final=None, comparison=None, checks=checks)).splitlines() == [
+        "b.py: deep (syntax)",
+        "a.py:3: `os` imported but unused (ruff F401)",
+        "… and 2 more of the kind",
+    ]
+
+
+def test_findings_that_are_left_make_a_tested_change_not_ready() -> None:
+    found = (Finding(path="a.py", line=3, rule="F401", message="unused"),)
+    left = evidence(proof(), checks=(Check(level="static", tool="ruff", found=found),))
+    assert judged(left) == "" and not left.proven
+    assert evidence(proof(), checks=(Check(level="static", tool="ruff"),)).proven
 
 
 # ── done ──

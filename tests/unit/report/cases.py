@@ -8,10 +8,12 @@ from pathlib import Path
 
 from agent.types import (
     ChangeSet,
+    Check,
     Comparison,
     Evidence,
     FileChange,
     FileReason,
+    Finding,
     IntegrityFinding,
     Outcome,
     Place,
@@ -176,6 +178,27 @@ REVIEWED = PROVEN.model_copy(
         ),
     }
 )
+MEASURED = PROVEN.model_copy(
+    update={
+        "evidence": PROVEN.evidence.model_copy(
+            update={
+                "checks": (
+                    Check(level="syntax", tool="syntax"),
+                    Check(
+                        level="static",
+                        tool="ruff",
+                        found=(
+                            Finding(path="src/widget/duration.py", line=14, rule="F841", message="`x` is never used"),
+                        ),
+                        more=2,
+                    ),
+                    Check(level="static", tool="mypy", silent="it is not installed"),
+                    Check(level="static", tool="flake8"),
+                ),
+            }
+        ),
+    }
+)
 PLANNED = RunResult(
     run_id="r2",
     outcome=Outcome.PLANNED,
@@ -227,6 +250,7 @@ ENDED = Progress(
 
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "proven.md": lambda: report.pr_body(PROVEN, FACTS, Review(added=REVIEW.added)),
+    "measured.md": lambda: report.pr_body(MEASURED, FACTS, Review(added=REVIEW.added)),
     "reviewed.md": lambda: report.pr_body(REVIEWED, FACTS, Review(added=REVIEW.added)),
     "status_planned.md": lambda: report.status_comment(FACTS, Progress(), Closing.from_result(PLANNED)),
     "status_answered.md": lambda: report.status_comment(FACTS, Progress(), Closing.from_result(ANSWERED)),

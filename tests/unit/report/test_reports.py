@@ -8,9 +8,11 @@ from dataclasses import replace
 import pytest
 
 from agent.types import (
+    Check,
     Comparison,
     Evidence,
     FileReason,
+    Finding,
     IntegrityFinding,
     Outcome,
     ReviewFinding,
@@ -33,6 +35,7 @@ HOSTILE = (
     "\x1b[31m\u202e\x00 | a | `@acme/core-team`\n~~~~"
 )
 SECTIONS = {
+    "Checks",
     "Proof",
     "Review",
     "Tests",
@@ -80,6 +83,10 @@ def hostile(text: str) -> RunResult:
     )
     evidence = Evidence(
         baseline=run,
+        checks=(
+            Check(level="syntax", tool=text, found=(Finding(path=text, line=1, rule=text, message=text),), more=1),
+            Check(level="static", tool=text, silent=text),
+        ),
         final=run,
         comparison=Comparison(fixed=(text,), regressed=(text, text), lost=(text,), flaky=(text,)),
         proof=tuple(p.model_copy(update={"test": text, "base_message": text}) for p in PROVEN.evidence.proof),

@@ -9,11 +9,11 @@ import pytest
 
 from agent.types import Commands, SuiteStatus, TestOutcome
 from agent.verify.compare import compare
-from agent.verify.files import Snapshot
 from agent.verify.proof import prove
 from agent.verify.report import Unreadable
 from agent.verify.toolchains import detect, node
 from agent.verify.toolchains.base import Collected
+from tests.support.snapshot import Snapshot
 from tests.unit.verify.conftest import MakeBench
 
 needs_node = pytest.mark.skipif(

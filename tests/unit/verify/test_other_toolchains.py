@@ -7,10 +7,10 @@ import json
 import pytest
 
 from agent.types import Commands, SuiteStatus, TestOutcome
-from agent.verify.files import Snapshot
 from agent.verify.report import Report, Unreadable
 from agent.verify.toolchains import TOOLCHAINS, detect
 from agent.verify.toolchains.base import Collected
+from tests.support.snapshot import Snapshot
 from tests.unit.verify.conftest import MakeBench
 
 

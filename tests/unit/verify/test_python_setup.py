@@ -6,9 +6,9 @@ import shlex
 
 import pytest
 
-from agent.verify.files import Snapshot
 from agent.verify.toolchains.poetry import bounds
 from agent.verify.toolchains.python_setup import extras, groups, poetry_groups, requirement_files, steps
+from tests.support.snapshot import Snapshot
 
 
 def installed(files: dict[str, bytes]) -> list[tuple[str, ...]]:

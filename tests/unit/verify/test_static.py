@@ -2,8 +2,20 @@
 
 from __future__ import annotations
 
-from agent.verify.static import Finding, check, syntax
-from tests.unit.verify.conftest import MakeBench
+import importlib.metadata
+import shutil
+from pathlib import Path
+
+import pytest
+
+from agent.index.index import Index
+from agent.index.languages import LANGUAGES
+from agent.index.source import TreeSource
+from agent.tree import Draft
+from agent.types import Check, Finding
+from agent.verify.static import SHOWN, Linters, syntax
+from tests.unit.index.test_languages import SAMPLES
+from tests.unit.verify.conftest import Bench, MakeBench, make_environment
 
 # Stands in for a linter that the target brings along: the real ones are looked for by `python3 -m NAME`.
 FLAKE8 = """
@@ -16,6 +28,15 @@ found = [
 print("\\n".join(found))
 raise SystemExit(bool(found))
 """
+
+
+def parsed(draft: Draft) -> Check:
+    before = Index.open(None, TreeSource(draft.base.draft()))
+    return syntax(draft, before, Index.open(None, TreeSource(draft), base=before))
+
+
+def linted(made: Bench, draft: Draft) -> tuple[Check, ...]:
+    return Linters(made.harness, made.base).check(draft)
 
 
 def test_broken_syntax_of_each_kind(bench: MakeBench) -> None:
@@ -31,25 +52,109 @@ def test_broken_syntax_of_each_kind(bench: MakeBench) -> None:
             "deep.json": "[" * 100_000,
         }
     )
-    found = syntax(draft)
-    assert [(finding.path, finding.line) for finding in found] == [
+    assert [(finding.path, finding.line) for finding in parsed(draft).found] == [
         ("a.py", 2),
         ("c.json", 1),
         ("d.toml", 1),
         ("deep.json", 0),
         ("new.py", 1),
     ]
-    assert check(made.harness, draft) == found
+
+
+GRAMMARS = sorted(name for name in SAMPLES if name in LANGUAGES and name != "python")
+
+
+def test_whatever_has_a_grammar_is_parsed(bench: MakeBench) -> None:
+    """A sample of each language, valid before, and cut off in the middle of something after."""
+    names = {name: f"{name}/sample{LANGUAGES[name].suffixes[0]}" for name in GRAMMARS}
+    made = bench({path: SAMPLES[name].source for name, path in names.items()})
+    before = Index.open(None, TreeSource(made.base))
+    records = {name: before.record(path) for name, path in names.items()}
+    sound = {name for name, record in records.items() if record and not record.broken and not record.note}
+    assert {"javascript", "typescript", "tsx", "go", "rust", "java", "ruby", "c", "bash"} <= sound
+    for some in (GRAMMARS[at : at + SHOWN] for at in range(0, len(GRAMMARS), SHOWN)):
+        found = parsed(made.draft({names[name]: SAMPLES[name].source + "\n((({\n" for name in some})).found
+        assert {finding.path for finding in found} == {names[name] for name in sound & set(some)}
+        assert all(finding.line > 0 and "no valid" in finding.message for finding in found)
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ("package a\nfunc f( {\n", "package a\nfunc f( { {\n"),  # broken before
+        (None, "package a\nfunc f( {\n"),  # new: the grammar may not know what the compiler does
+        ("package a\n", "package a\nfunc f() {}\n"),
+        ("package a\n", None),
+    ],
+)
+def test_a_grammar_is_believed_only_where_it_understood_the_base(
+    bench: MakeBench, before: str | None, after: str | None
+) -> None:
+    made = bench({"x.txt": "x", **({"a.go": before} if before else {})})
+    assert parsed(made.draft({"a.go": after})).found == ()
 
 
 def test_only_new_findings_of_configured_linters_count(bench: MakeBench) -> None:
     made = bench({".flake8": "[flake8]\n", "flake8.py": FLAKE8, "a.py": "x = 1\nprint(x)\n", "b.py": "print(2)\n"})
-    draft = made.draft({"a.py": "# moved\n\nx = 1\nprint(x)\n", "c.py": "y = 1\nprint(y)\n"})
-    assert check(made.harness, draft) == (Finding("flake8", "c.py", 2, "W1", "no print on line 2"),)
-    assert check(made.harness, made.draft({"a.py": "x = 2\nprint(x)\n"})) == ()
-    assert [f.line for f in check(made.harness, made.draft({"a.py": "print(1)\nprint(2)\n"}))] == [2]
+    (check,) = linted(made, made.draft({"a.py": "# moved\n\nx = 1\nprint(x)\n", "c.py": "y = 1\nprint(y)\n"}))
+    assert check.found == (Finding(path="c.py", line=2, rule="W1", message="no print on line 2"),)
+    assert not linted(made, made.draft({"a.py": "x = 2\nprint(x)\n"}))[0].found
+    (more,) = linted(made, made.draft({"a.py": "print(1)\nprint(2)\n"}))
+    assert [finding.line for finding in more.found] == [2]
+    assert linted(made, made.draft({"README": "x"})) == ()
 
 
-def test_a_linter_that_is_not_installed_is_passed_over(bench: MakeBench) -> None:
-    made = bench({"mypy.ini": "[mypy]\n", "ruff.toml": "x = 1\n", "a.py": "x = 1\n"})
-    assert check(made.harness, made.draft({"a.py": "x: str = 1\n"})) == ()
+def test_a_flood_of_findings_is_cut_and_counted(bench: MakeBench) -> None:
+    made = bench({".flake8": "[flake8]\n", "flake8.py": FLAKE8})
+    (check,) = linted(made, made.draft({"a.py": "print(1)\n" * 500}))
+    assert (len(check.found), check.count) == (SHOWN, 500)
+
+
+def test_what_the_base_says_is_asked_once(bench: MakeBench) -> None:
+    made = bench({".flake8": "[flake8]\n", "flake8.py": FLAKE8, "a.py": "print(1)\n"})
+    linters = Linters(made.harness, made.base)
+    first, again = made.draft({"a.py": "print(1)\nprint(2)\n"}), made.draft({"a.py": "print(1)\nprint(3)\n"})
+    assert linters.check(first)[0].count == linters.check(again)[0].count == 1
+    assert len(linters._known) == 1
+
+
+def test_a_linter_that_can_say_nothing_is_named(bench: MakeBench) -> None:
+    crash = "raise SystemExit('flake8: error: no such option')\n"
+    made = bench(
+        {
+            "mypy.ini": "[mypy]\n",
+            "ruff.toml": "line-length = 100\n",
+            ".flake8": "[flake8]\n",
+            "flake8.py": crash,
+            "pyrightconfig.json": "{}",
+            "a.py": "x = 1\n",
+        }
+    )
+    silent = {check.tool: check.silent for check in linted(made, made.draft({"a.py": "x: str = 1\n"}))}
+    assert silent == {
+        "ruff": "it is not installed",
+        "mypy": "it is not installed",
+        "pyright": "it is not installed",
+        "flake8": "it ended with exit code 1 and named no line",
+    }
+
+
+@pytest.fixture(scope="module")
+def with_ruff(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A ``PATH`` that leads to Python with pytest and the real ruff."""
+    environment = make_environment(tmp_path_factory.mktemp("ruff"))
+    (packages,) = environment.glob("lib/python*/site-packages")
+    for file in importlib.metadata.files("ruff") or ():
+        place = Path(file.locate()).resolve()
+        target = environment / "bin" / "ruff" if file.name == "ruff" else packages / file
+        if file.name == "ruff" or ".." not in file.parts:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(place, target)
+    return f"{environment}/bin:/usr/local/bin:/usr/bin:/bin"
+
+
+def test_the_real_ruff(bench: MakeBench, with_ruff: str) -> None:
+    made = bench({"ruff.toml": 'lint.select = ["F"]\n', "a.py": "import os\n", "test_a.py": ""}, path=with_ruff)
+    (check,) = linted(made, made.draft({"a.py": "\n\nimport os\nimport sys\n\nprint(y)\n"}))
+    assert [(finding.place, finding.rule) for finding in check.found] == [("a.py:4", "F401"), ("a.py:6", "F821")]
+    assert linted(made, made.draft({"a.py": "import os\n\nprint(os)\n"})) == (Check(level="static", tool="ruff"),)

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 
 from agent.types import Commands
-from agent.verify.files import Snapshot
 from agent.verify.toolchains import TOOLCHAINS, detect, shell_line
 from agent.verify.toolchains.python_setup import extras, groups, steps, tox_deps
+from tests.support.snapshot import Snapshot
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,83 @@
+"""What can be said of a draft, level by level, the cheapest first: syntax, linters, the whole suite, the proof.
+
+Each level is compared with the base, so that only what is new counts. The first one that finds something ends the
+measuring: the next levels would cost time and say the same.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from pathlib import Path
+
+from agent.events import Events
+from agent.index.index import Index
+from agent.index.source import TreeSource
+from agent.tree import Draft
+from agent.types import Check, Evidence, Plan, Stage
+from agent.verify import integrity, static
+from agent.verify.compare import compare
+from agent.verify.harness import Harness
+from agent.verify.proof import prove
+from agent.verify.static import Linters
+
+
+@dataclass(frozen=True)
+class Measure:
+    """Measures drafts of one base.
+
+    Args:
+        before: the index of the base.
+        store: where its records are kept.
+        known: what is known of the base: its tests' run, and the isolation.
+        stage: names what goes on.
+    """
+
+    harness: Harness
+    linters: Linters
+    before: Index
+    store: Path
+    known: Evidence
+    events: Events
+    stage: Callable[[Stage], AbstractContextManager[None]]
+
+    def __call__(self, draft: Draft, plan: Plan | None, *, to_the_end: bool) -> Evidence:
+        """The evidence for ``draft``; its ``final`` is ``None`` where a cheaper level found something.
+
+        Args:
+            to_the_end: what a cheap level finds does not keep the tests from being run.
+        """
+        with self.stage(Stage.VERIFY):
+            after = Index.open(self.store, TreeSource(draft), base=self.before, jobs=1)
+            evidence = self.known.model_copy(update={"checks": self._checks(draft, after, to_the_end=to_the_end)})
+            if evidence.complaints and not to_the_end:
+                return evidence
+            evidence = self._suite(draft, evidence, plan)
+        with self.stage(Stage.PROVE):
+            return self._proof(draft, evidence)
+
+    def _checks(self, draft: Draft, after: Index, *, to_the_end: bool) -> tuple[Check, ...]:
+        syntax = static.syntax(draft, self.before, after)
+        stops = bool(syntax.found) and not to_the_end
+        checks = (syntax, *(() if stops else self.linters.check(draft)))
+        for check in checks:
+            self.events.emit("check", **check.model_dump())
+        return checks
+
+    def _suite(self, draft: Draft, evidence: Evidence, plan: Plan | None) -> Evidence:
+        assert evidence.baseline is not None
+        final = self.harness.run(draft, name="final", fresh=True)
+        comparison = compare(evidence.baseline, final, self.harness.flaky(draft, evidence.baseline, final))
+        weakened = integrity.check(draft.base, draft, plan)
+        return evidence.model_copy(update={"final": final, "comparison": comparison, "integrity": weakened})
+
+    def _proof(self, draft: Draft, evidence: Evidence) -> Evidence:
+        """Only where no test got worse: else there is nothing to prove yet."""
+        assert evidence.baseline is not None and evidence.final is not None and evidence.comparison is not None
+        if not evidence.comparison.clean:
+            return evidence
+        proof = prove(self.harness, draft, evidence.baseline, evidence.final)
+        command = self.harness.shown(draft, tuple(item.test for item in proof))
+        return evidence.model_copy(update={"proof": proof, "reproduce": (shlex.join(command),) if command else ()})

@@ -1,0 +1,80 @@
+"""A change is looked at level by level, and what a cheap level finds goes back before a test is paid for."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from agent.record import read_events
+from agent.types import Evidence
+from app.commands import display
+from tests.flow.world import EDIT, FINISH, WRITE, call, plan
+from tests.unit.engine.conftest import Desk, MakeModel
+from tests.unit.verify.test_static import FLAKE8
+
+PRINT = call("edit", path="widget.py", edits=[{"search": "def double", "replace": "print(1)\n\n\ndef double"}])
+CLEAN = call("edit", path="widget.py", edits=[{"search": "print(1)\n\n\n", "replace": ""}])
+BROKEN = call("edit", path="tool.go", edits=[{"search": "func f() {}", "replace": "func f() {"}])
+WHOLE = call("edit", path="tool.go", edits=[{"search": "func f() {", "replace": "func f() { f() }"}])
+
+
+@pytest.fixture
+def linted(desk: Desk) -> Desk:
+    desk.repository.commit({".flake8": "[flake8]\n", "flake8.py": FLAKE8, "tool.go": "package a\n\nfunc f() {}\n"})
+    return desk
+
+
+def ran(desk: Desk, model: str) -> tuple[str, dict[str, Any], list[dict[str, Any]]]:
+    """(what the terminal said, the result, its events)."""
+    task = ("run", "--task", "Count every item", "--no-apply", "--json", "--test-command", desk.test)
+    done = desk.graftsmith(*task, model=model)
+    assert done.out, done
+    events = [event for _, event in read_events(desk.runs[-1] / "events.jsonl")]
+    return done.err, json.loads(done.out), events
+
+
+def suites(events: list[dict[str, Any]]) -> int:
+    return sum(event["kind"] == "test_run" and event["name"] == "final" for event in events)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told", "right"),
+    [
+        (PRINT, "widget.py:5: no print on line 5 (flake8 W1)", CLEAN),
+        (BROKEN, "tool.go:3: this is no valid go any more (syntax)", WHOLE),
+    ],
+)
+def test_a_finding_goes_back_before_the_suite_is_run(
+    linted: Desk, scripted: MakeModel, wrong: dict[str, Any], told: str, right: dict[str, Any]
+) -> None:
+    steps = ({"tool_calls": [EDIT, WRITE, wrong, FINISH]}, {"expect": told, "tool_calls": [right, FINISH]})
+    said, done, events = ran(linted, scripted(plan(), *steps))
+    assert (done["outcome"], done["proven"], suites(events)) == ("proposed", True, 1)
+    assert "1 new finding(s)" in said
+    (found, *_) = [event for event in events if event["kind"] == "check" and event["found"]]
+    assert found["level"] == ("static" if wrong is PRINT else "syntax")
+
+
+def test_findings_are_no_sign_of_a_wrong_way(linted: Desk, scripted: MakeModel) -> None:
+    """Two in a row leave the work as it is, where two failures of tests would begin it anew."""
+    insist = {"expect": "no print", "tool_calls": [FINISH]}
+    steps = ({"tool_calls": [EDIT, WRITE, PRINT, FINISH]}, insist, {"tool_calls": [CLEAN, FINISH]})
+    _, done, events = ran(linted, scripted(plan(alternatives=["Sum a copy"]), *steps))
+    assert (done["outcome"], done["proven"]) == ("proposed", True)
+    assert [e["state"] for e in events if e["kind"] == "decision" and "state" in e] == ["plan", "plan", "done"]
+
+
+def test_with_no_round_left_the_change_is_tested_and_is_not_ready(linted: Desk, scripted: MakeModel) -> None:
+    insist = {"expect": "no print", "tool_calls": [FINISH]}
+    first = {"tool_calls": [EDIT, WRITE, PRINT, FINISH]}
+    _, done, events = ran(linted, scripted(plan(), first, insist, insist, insist))
+    assert (done["outcome"], done["proven"], suites(events)) == ("proposed", False, 1)
+    assert "New findings of flake8 are left" in done["reason"]
+    assert done["evidence"]["final"]["status"] == "ok" and done["evidence"]["checks"][1]["found"][0]["line"] == 5
+    console = Console(file=io.StringIO(), record=True, width=200)
+    display.evidence(console, Evidence.model_validate(done["evidence"]))
+    assert "flake8: widget.py:5: W1 no print on line 5" in console.export_text()
