@@ -14,12 +14,15 @@ from agent.model.types import Message
 from agent.steps import Progress
 from agent.tree import Draft
 from agent.types import Evidence, Plan, RunSpec, SuiteStatus, Task, TestRun
+from agent.verify.harness import Aside
 from sandbox.text import clean
+from sandbox.types import End
 
 CONTEXT_TOKENS = 4_000
 """Sent with every call; on issues of released packages, what was needed stood within the first 3,000."""
 _ISSUE_CHARS = 20_000
 _LOG_CHARS = 3_000
+_COMMAND_CHARS = 8_000
 _DIFF_CHARS = 30_000
 _FAILING_SHOWN = 20
 
@@ -74,6 +77,18 @@ def test_report(run: TestRun, seed: str, *, baseline: bool = False) -> str:
             parts.append("Also failing: " + _names(failed[8:]))
     if run.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
         parts.append(fence("output", "end of the output", run.log[-_LOG_CHARS:], seed))
+    return "\n".join(parts)
+
+
+def command_report(aside: Aside, seed: str) -> str:
+    """One command as the model reads it: how it ended, what it printed, and that its changes are gone."""
+    finished = aside.finished
+    ended = f"exit code {finished.exit_code}" if finished.end is End.EXITED else finished.end.value.replace("_", " ")
+    parts = [f"{ended}, {finished.seconds:.1f} s"]
+    output = clean(finished.output, _COMMAND_CHARS)
+    parts.append(fence("output", "", output, seed) if output.strip() else "No output.")
+    if aside.altered:
+        parts.append(f"It changed {_names(aside.altered)} in its copy, which is gone: change files by the other tools.")
     return "\n".join(parts)
 
 

@@ -15,11 +15,16 @@ A change can therefore never alter the rules that it is judged by. Everything in
 
     [plan]
     approval = true                         # `/agent fix` ends with a plan, which waits for `/agent approve`
+
+    [tools.lint]                            # a tool of that name for the model; as the test command, without arguments
+    description = "The project's own style check."
+    command = "make lint"
 """
 
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -54,6 +59,20 @@ class PlanRules(BaseModel):
     """Nothing is changed before a person has approved the plan."""
 
 
+class OwnTool(BaseModel):
+    """A command that the model may run, as a tool of its own."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    description: Annotated[str, Field(min_length=1, max_length=300)]
+    """For the model: when to use it. Sent with every request."""
+    command: Annotated[str, Field(min_length=1, max_length=4_000)]
+    """One shell line; no network, on a throw-away copy of the files."""
+
+
+ToolName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
+
+
 class RepositoryConfig(BaseModel):
     """The parsed file."""
 
@@ -62,6 +81,7 @@ class RepositoryConfig(BaseModel):
     commands: Commands = Commands()
     budget: BudgetLimits = BudgetLimits()
     plan: PlanRules = PlanRules()
+    tools: Annotated[Mapping[ToolName, OwnTool], Field(max_length=10)] = {}
 
 
 def parse(data: bytes) -> RepositoryConfig:

@@ -29,10 +29,13 @@ from agent.loop import Conversation, Finished
 from agent.measure import Measure
 from agent.model.errors import CallCancelled
 from agent.model.types import Model
-from agent.tools import REGISTRY, Claim, Conclusion, StepDone, ToolContext
+from agent.tools import REGISTRY, Claim, Conclusion, Registry, StepDone, ToolContext
+from agent.tools.base import COMMAND_SECONDS
+from agent.tools.own import with_own
 from agent.tree import BaseTree, Draft
 from agent.types import (
     ChangeSet,
+    Commands,
     Evidence,
     Place,
     Plan,
@@ -53,6 +56,7 @@ from sandbox import Limits, Sandbox, open_sandbox
 
 HISTORY_COMMITS = 2_000
 INDEX = "index.sqlite"
+_ASIDE = Limits(wall_s=COMMAND_SECONDS)
 
 MakeModel = Callable[[Meter, EventLog, Callable[[], bool]], Model]
 
@@ -69,6 +73,8 @@ class Run:
     meter: Meter
     model: Model
     cancelled: Callable[[], bool]
+    registry: Registry = field(default_factory=lambda: REGISTRY)
+    """What the model may call: ours, and what the repository brings."""
     draft: Draft | None = None
     plan: Plan | None = None
     conclusion: Conclusion | None = None
@@ -160,7 +166,9 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
         base = workspace.base
         run.draft = base.applied(run.spec.kept) if run.spec.kept else base.draft()
         run.notes += workspace.notes
-        harness = _harness(run, workspace, sandbox)
+        own = config.of_tree(base)
+        run.registry = with_own(REGISTRY, own.tools)
+        harness = _harness(run, workspace, sandbox, own.commands)
         stack.callback(harness.close)
     index = _index(run, base)
     with run.stage(Stage.BASELINE):
@@ -209,6 +217,7 @@ def _context(run: Run, harness: Harness, index: Index) -> ToolContext:
         draft=run.draft,
         index=index,
         run_tests=lambda draft, tests: brief.test_report(harness.run(draft, tests, "asked"), run.spec.seed),
+        run_command=lambda draft, line: brief.command_report(harness.aside(draft, line, _ASIDE), run.spec.seed),
         plan_first=True,
         view=run.spec.view,
     )
@@ -218,7 +227,7 @@ def _plan(run: Run, conversation: Conversation, context: ToolContext) -> Finishe
     """The model's plan, with the work where it did both at once; or the plan that was approved or is to be revised."""
     spec = run.spec
     waits = spec.mode == "plan"
-    registry = PLANNING if waits else tools.offered(REGISTRY, None)
+    registry = PLANNING if waits else tools.offered(run.registry, None)
     try:
         if spec.plan is None:
             return planning.make(conversation, registry, context)
@@ -241,7 +250,7 @@ def _ask(run: Run, stack: ExitStack, asker: Asker) -> Ending:
     with run.stage(Stage.ANSWER):
         conversation = Conversation(run.model, run.meter, run.events)
         brief.open_question(conversation, run.spec, index, _history(base))
-        context = ToolContext(base.draft(), index, run_tests=lambda draft, tests: "Nothing is run for a question.")
+        context = ToolContext(base.draft(), index, run_tests=_nothing_is_run, run_command=_nothing_is_run)
         question: str = run.spec.task.title
         while question:
             _answer(run, conversation, context, asker)
@@ -252,6 +261,10 @@ def _ask(run: Run, stack: ExitStack, asker: Asker) -> Ending:
     return endings.answered()
 
 
+def _nothing_is_run(draft: Draft, what: object) -> str:
+    return "Nothing is run for a question."
+
+
 def _answer(run: Run, conversation: Conversation, context: ToolContext, asker: Asker) -> None:
     run.answer = ask.answer(conversation, context, asker.hear)
     named = ask.places(run.answer, context.draft.base)
@@ -259,13 +272,12 @@ def _answer(run: Run, conversation: Conversation, context: ToolContext, asker: A
     run.notes += [f"The answer names {place}, but there is no such line." for place in named.missing]
 
 
-def _harness(run: Run, workspace: Workspace, sandbox: Sandbox) -> Harness:
+def _harness(run: Run, workspace: Workspace, sandbox: Sandbox, own: Commands) -> Harness:
     spec = run.spec
-    own = config.of_tree(workspace.base)
     return Harness(
         workspace,
         sandbox,
-        detect(workspace.base, config.merged(own.commands, spec.commands)),
+        detect(workspace.base, config.merged(own, spec.commands)),
         run.events,
         machine=Machine(spec.search_path, Registries.of(spec.registries), spec.repository),
         limits=Limits(wall_s=spec.command_timeout_s),
@@ -297,7 +309,7 @@ def _work(
         conversation.say(prompts.render("work", progress=context.progress))
     best = _Best(run, context)
     course = Course(run.spec.budget.fix_rounds, alternative=bool(run.plan and run.plan.alternatives))
-    offered = tools.offered(REGISTRY, run.plan)
+    offered = tools.offered(run.registry, run.plan)
     while True:
         polishing = course.state is State.POLISH
         try:

@@ -187,6 +187,19 @@ class Checkout:
             self._workspace.sandbox.reclaim(self.path)
             self._restore(draft)
 
+    def altered(self) -> tuple[str, ...]:
+        """The files of the draft that are no longer as they were written. Only while nothing runs in the checkout."""
+        try:
+            return self._altered()
+        except PermissionError:
+            self._workspace.sandbox.reclaim(self.path)
+            return self._altered()
+
+    def _altered(self) -> tuple[str, ...]:
+        with Root(self.path) as root:
+            changed = (path for path, want in self._written.items() if not self._matches(root, path, want))
+            return tuple(sorted(changed))
+
     def _restore(self, draft: Draft) -> None:
         wanted = _wanted(draft)
         with Root(self.path) as root:

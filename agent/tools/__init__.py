@@ -26,6 +26,7 @@ from agent.tools import (
     references,
     rename,
     replace_symbol,
+    run_command,
     run_tests,
     search,
     step_done,
@@ -52,7 +53,8 @@ __all__ = [
 
 _MODULES = (
     *(plan, search, grep, find_symbol, references, read, list_files, outline_file),
-    *(edit_file, insert, replace_symbol, rename, write, delete, move, undo, diff, run_tests, step_done, finish),
+    *(edit_file, insert, replace_symbol, rename, write, delete, move, undo, diff, run_tests, run_command),
+    *(step_done, finish),
 )
 REGISTRY: Registry = {module.TOOL.name: module.TOOL for module in _MODULES}
 

@@ -16,6 +16,9 @@ from agent.steps import Checkpoints, Progress
 from agent.tree import Draft
 from agent.types import FileReason, Plan
 
+COMMAND_SECONDS = 120
+"""After which a command that the model runs is stopped; its description says so."""
+
 
 class Claim(StrEnum):
     """What the model concludes; the harness checks each."""
@@ -81,6 +84,8 @@ class ToolContext:
     """Of the base; files that were edited since are read from the draft."""
     run_tests: Callable[[Draft, tuple[str, ...]], str]
     """Runs the named tests (none: all) on a draft and says what came of it, for the model."""
+    run_command: Callable[[Draft, str], str]
+    """Runs a shell line on a throw-away copy of a draft and says what came of it, for the model."""
     plan: Plan | None = None
     plan_first: bool = False
     """Nothing is done before there is a plan."""

@@ -36,9 +36,8 @@ def run(context: ToolContext, arguments: Finish) -> ToolResult:
 
 TOOL = Tool(
     "finish",
-    "End the work. The harness then runs all tests and says what it found. Claims: done; no_change (nothing to do); "
-    "already_fixed, not_reproduced (each with a new test that passes on the unchanged code); needs_input (with the "
-    "question to the maintainer); blocked.",
+    "End the work. The harness then runs all tests and says what it found. already_fixed and not_reproduced come with "
+    "a new test that passes on the unchanged code, needs_input with the question to the maintainer.",
     Finish,
     run,
 )

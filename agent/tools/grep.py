@@ -79,7 +79,7 @@ def _with_lines_around(context: ToolContext, path: str, matched: list[int], arou
 
 TOOL = Tool(
     "grep",
-    "Lines that hold a text, or match an extended regular expression, with `around` lines around each.",
+    "Lines that hold a text, or match an extended regex, with `around` lines around each.",
     Grep,
     run,
 )

@@ -35,4 +35,4 @@ def run(context: ToolContext, arguments: List) -> ToolResult:
     return ToolResult("\n".join(shown) + (f"\n[{more} more; list a folder below, or use search]" if more else ""))
 
 
-TOOL = Tool("list", "Files and folders (with the number of files below) of one folder; empty: the root.", List, run)
+TOOL = Tool("list", "Files and folders of one folder; empty: the root.", List, run)

@@ -16,4 +16,4 @@ def run(context: ToolContext, arguments: Move) -> ToolResult:
     return ToolResult(f"{source} is {target} now", draft=context.draft.move(source, target))
 
 
-TOOL = Tool("move", "Give one file another path. Uses of the old path are not changed.", Move, run)
+TOOL = Tool("move", "Give one file another path; uses of the old one stay.", Move, run)

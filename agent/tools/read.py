@@ -29,4 +29,4 @@ def run(context: ToolContext, arguments: Read) -> ToolResult:
     return ToolResult(f"{head}\n{text}{more}")
 
 
-TOOL = Tool("read", "Lines of a file as `number|text`; the number is not part of the file.", Read, run)
+TOOL = Tool("read", "Lines of a file as `number|text`.", Read, run)

@@ -22,4 +22,4 @@ def run(context: ToolContext, arguments: Write) -> ToolResult:
     return changed(context, path, before, after, mode)  # type: ignore[arg-type]
 
 
-TOOL = Tool("write", "Make a file, or replace a whole one. To change parts of a file use edit.", Write, run)
+TOOL = Tool("write", "Make a file, or replace a whole one.", Write, run)

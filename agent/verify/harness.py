@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -22,7 +23,7 @@ from agent.verify import verdict
 from agent.verify.environment import COMMON, Environment, Installer, Machine
 from agent.verify.report import Report, Unreadable
 from agent.verify.toolchains import TOOLCHAINS
-from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation, TestPlan
+from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation, TestPlan, shell
 from agent.workspace import Checkout, Workspace
 from sandbox import remove_tree
 from sandbox.text import clean
@@ -35,6 +36,14 @@ _CLOCK_SLACK_S: Final = 2.0
 _RERUNS: Final = 3
 _RERUN_LIMIT: Final = 20
 """More new failures than these are no flakes: they are not run again."""
+
+
+@dataclass(frozen=True)
+class Aside:
+    """How a command ended, and which files of the draft it changed or removed in its copy."""
+
+    finished: Finished
+    altered: tuple[str, ...]
 
 
 class Harness:
@@ -118,6 +127,13 @@ class Harness:
         with self._checkout(draft, "command", fresh=False) as checkout:
             return self._run(argv, {}, checkout, environment, ())
 
+    def aside(self, draft: Draft, line: str, limits: Limits) -> Aside:
+        """Run one shell line on ``draft`` in the tests' environment, in a checkout of its own that is thrown away."""
+        environment = self.environment
+        with self._checkout(draft, "aside", fresh=True) as checkout:
+            finished = self._run(shell(line), {}, checkout, environment, (), limits=limits)
+            return Aside(finished, checkout.altered())
+
     def flaky(self, draft: Draft, before: TestRun, after: TestRun) -> tuple[str, ...]:
         """Which of the tests that passed before and fail now pass when run again alone, up to three times each."""
         suspects = sorted(before.passed & after.failed)
@@ -185,13 +201,14 @@ class Harness:
         environment: Environment,
         mounts: tuple[Mount, ...],
         log: Path | None = None,
+        limits: Limits | None = None,
     ) -> Finished:
         command = Command(
             argv,
             cwd=self._view,
             env={**COMMON, **environment.env, **env},
             mounts=(*checkout.mounts, *environment.mounts, *mounts),
-            limits=self._limits,
+            limits=limits or self._limits,
         )
         return self.sandbox.run(command, cancelled=self._cancelled, log=log)
 

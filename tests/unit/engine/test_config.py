@@ -27,6 +27,10 @@ def test_everything_is_optional() -> None:
         (b"[budget]\nminutes = inf", "budget.minutes"),
         (b"[budget]\nsteps = -1", "budget.steps"),
         (b"[secrets]\nx = 1", "secrets"),
+        (b"[tools.Lint]\ndescription = 'd'\ncommand = 'c'", "tools.Lint"),
+        (b"[tools.lint]\ncommand = 'c'", "tools.lint.description"),
+        (b"[tools.lint]\ndescription = 'd'\ncommand = ''", "tools.lint.command"),
+        (b"[tools.lint]\ndescription = 'd'\ncommand = 'c'\nnetwork = true", "tools.lint.network"),
     ],
 )
 def test_what_is_wrong_is_named(text: bytes, says: str) -> None:

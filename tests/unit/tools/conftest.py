@@ -70,5 +70,6 @@ def context(base: BaseTree, index: Index, tmp_path: Path) -> ToolContext:
         draft=base.draft(),
         index=index,
         run_tests=lambda draft, tests: f"{len(draft.edits)} files changed, asked for {list(tests)}",
+        run_command=lambda draft, line: f"{len(draft.edits)} files changed, ran {line}",
         view="/workspace",
     )

@@ -8,6 +8,8 @@ import pytest
 
 from agent.types import SuiteStatus, TestOutcome
 from agent.verify.compare import compare
+from sandbox import Limits
+from sandbox.types import End
 from tests.unit.verify.conftest import Bench, MakeBench
 
 CALC = "def add(a, b):\n    return a + b\n"
@@ -252,3 +254,23 @@ def test_a_selection_is_never_an_option(added: Bench) -> None:
     run = made.harness.run(made.base, ("--collect-only",))
     assert (run.status, "no test id" in run.detail) == (SuiteStatus.NOT_RUN, True)
     assert made.harness.run(made.base, ("test_calc.py::nothing",)).status is SuiteStatus.NOT_RUN
+
+
+def test_a_command_aside_works_on_a_copy(bench: MakeBench) -> None:
+    target = bench({"a.py": "a = 1\n", "b.py": "b = 1\n", "test_a.py": "def test_a(): pass\n"})
+    draft = target.draft({"a.py": "a = 2\n"})
+    line = "cat a.py; echo 'a = 3' > a.py; rm b.py; touch new.py; exit 3"
+    for _ in range(2):
+        done = target.harness.aside(draft, line, Limits(wall_s=20.0))
+        assert (done.finished.exit_code, done.finished.output) == (3, b"a = 2\n"), "each time on the draft as it is"
+        assert done.altered == ("a.py", "b.py")
+    assert target.harness.aside(draft, "touch -c a.py; ls", Limits(wall_s=20.0)).altered == ()
+    assert target.harness.run(draft).status is SuiteStatus.OK
+
+
+def test_a_command_aside_is_stopped_in_time_and_has_no_network(bench: MakeBench) -> None:
+    target = bench({"test_a.py": "def test_a(): pass\n"})
+    slow = target.harness.aside(target.base, "echo begun; sleep 60", Limits(wall_s=1.0)).finished
+    assert (slow.end, slow.output) == (End.TIMED_OUT, b"begun\n")
+    probe = "python3 -c \"import socket; socket.create_connection(('192.0.2.1', 80), 2)\" 2>&1 | tail -1"
+    assert b"unreachable" in target.harness.aside(target.base, probe, Limits(wall_s=20.0)).finished.output
