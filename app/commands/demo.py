@@ -80,7 +80,7 @@ def _watch(console: Console, stage: Scene, issue: int) -> Job:
                 return job
             time.sleep(_TICK_S)
     raise RetryLater(
-        "The job did not end", why=f"waited {_PATIENCE_S:.0f} s", todo="See service.log in the demo's folder"
+        "The job did not end", why=f"waited {_PATIENCE_S:.0f} s", todo=f"See {stage.service_dir.parent / 'service.log'}"
     )
 
 

@@ -148,7 +148,7 @@ def _service(state_dir: Path, port: int, hub: DevHub, keys: AppKeys, model: Mode
     thread = threading.Thread(target=serve, name="service")
     thread.start()
     try:
-        _await(f"http://127.0.0.1:{port}/readyz", ended)
+        _await(f"http://127.0.0.1:{port}/readyz", ended, state_dir.parent / "service.log")
         yield
     finally:
         stop.set()
@@ -157,7 +157,7 @@ def _service(state_dir: Path, port: int, hub: DevHub, keys: AppKeys, model: Mode
             raise BugError("The service did not stop", why=clean(printed[0], 2_000))
 
 
-def _await(url: str, ended: threading.Event) -> None:
+def _await(url: str, ended: threading.Event, log: Path) -> None:
     deadline = time.monotonic() + _START_S
     while time.monotonic() < deadline and not ended.is_set():
         try:
@@ -165,7 +165,8 @@ def _await(url: str, ended: threading.Event) -> None:
                 return
         except OSError:
             time.sleep(0.05)
-    raise OperatorError("The service did not start", todo="See service.log in the demo's folder")
+    said = log.read_bytes()[-2_000:] if log.exists() else b""
+    raise OperatorError("The service did not start", why=f"it said at last: {clean(said)}", todo=f"See {log}")
 
 
 def _free_port() -> int:

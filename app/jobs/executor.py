@@ -320,8 +320,15 @@ def _dbos_engine(url: str) -> sa.Engine:
         connection.isolation_level = "IMMEDIATE"
         for pragma in ("busy_timeout=30000", "journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
             connection.execute(f"PRAGMA {pragma}")
+        if sqlite3.sqlite_version_info < (3, 42):
+            connection.create_function("unixepoch", 1, _unixepoch)
 
     return engine
+
+
+def _unixepoch(_modifier: str) -> float:
+    """``unixepoch('subsec')``, which DBOS writes from Python 3.12 on and Debian 12's SQLite answers with NULL."""
+    return time.time()
 
 
 def claim_identity(folder: Path) -> tuple[str, IO[bytes]]:
