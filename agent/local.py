@@ -60,6 +60,14 @@ def clone_local(origin: Path, git_dir: Path) -> str:
     return sha
 
 
+def came_with_repository(path: Path) -> bool:
+    """Whether git tracks the file ``path``: then it is the repository's word, not the word of who works in it."""
+    try:
+        return bool(user_git(path.absolute().parent, ["ls-files", "-z", "--", path.name]))
+    except NotARepository:
+        return False
+
+
 def apply(origin: Path, change_set: ChangeSet, *, base: BaseTree, patch: Path) -> tuple[str, ...]:
     """Make ``change_set`` in the user's checkout: every file, or none.
 

@@ -9,18 +9,21 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from rich.console import Console
+
 from agent import pipeline, record
 from agent.ask import NOBODY, Asker
 from agent.errors import UserError
 from agent.events import Listener
 from agent.files import replace_file
 from agent.git import Git
+from agent.local import came_with_repository
 from agent.model.client import ModelClient
 from agent.tree import BaseTree
 from agent.types import BROKEN_OFF, ChangeSet, Commands, Mode, Plan, RunResult, RunSpec, Task
 from agent.workspace import apply, clone_local
 from app.machine import this_machine
-from app.settings import EngineSettings
+from app.settings import EngineSettings, load
 
 PATCH = "change.patch"
 
@@ -49,6 +52,23 @@ class LocalRun:
     result: RunResult
     patch: Path | None
     """The change as a patch; ``None`` when there is none."""
+
+
+def settings(console: Console) -> EngineSettings:
+    """The person's own settings. A ``.env`` that the checkout brought along could raise their budget or move their
+    state, so it is not read.
+
+    Raises:
+        OperatorError: as ``app.settings.load``.
+    """
+    file = Path(".env")
+    if not came_with_repository(file):
+        return load(EngineSettings, env_file=file)
+    console.print(
+        "[yellow].env is not read:[/] git tracks it, so it is the repository's and not yours. "
+        "Set what you need in the environment."
+    )
+    return load(EngineSettings, env_file=None)
 
 
 def run(

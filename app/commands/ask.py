@@ -14,7 +14,6 @@ from agent.types import Outcome, RunResult, Task
 from app import local_run
 from app.cli import ENDED, OUR_BUG, PROVEN
 from app.commands.run import Stop
-from app.settings import EngineSettings, load
 from sandbox.text import clean
 
 _PROMPT = "? "
@@ -39,14 +38,14 @@ def ask_command(question: str, repo: Path, as_json: bool) -> int:
     \b
     Settings, from the environment or .env: OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL
     """
-    settings = load(EngineSettings)
+    console = Console(stderr=True)
+    settings = local_run.settings(console)
     conversing = not question
     if conversing and as_json:
         raise UserError("--json wants a question", todo='Give it: ask "Where is …?" --json')
     question = question or _next_question()
     if not question:
         return PROVEN
-    console = Console(stderr=True)
     seen = _Seen(console, quiet=as_json)
     asker = Asker(hear=seen.hear, more=seen.more if conversing else lambda answer: "")
     run = local_run.run(

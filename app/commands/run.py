@@ -16,7 +16,7 @@ from agent.types import Outcome, RunResult, Task
 from app import local_run
 from app.cli import ENDED, OUR_BUG, PROVEN
 from app.commands import display
-from app.settings import EngineSettings, load
+from app.settings import EngineSettings
 
 
 @click.command(name="run")
@@ -69,7 +69,7 @@ def run_command(
     Settings, from the environment or .env: OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL
     """
     console = Console(stderr=True)
-    settings = load(EngineSettings)
+    settings = local_run.settings(console)
     if resume:
         wish = _resumed(settings, resume, task, revise, plan_only)
     elif revise:

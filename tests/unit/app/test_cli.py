@@ -89,6 +89,18 @@ def test_a_folder_that_is_no_repository_is_a_usage_error(tmp_path: Path) -> None
     assert "Traceback" not in done.stderr
 
 
+def test_settings_that_a_checkout_brings_along_are_not_read(tmp_path: Path) -> None:
+    """Its author would choose the budget and the place of the state."""
+    (tmp_path / ".env").write_text(f"GRAFTSMITH_STATE_DIR={tmp_path / 'theirs'}\nGRAFTSMITH_MAX_DOLLARS=1000\n")
+    (tmp_path / "a.txt").write_text("a\n")
+    own = {"OPENAI_MODEL": "m", "OPENAI_API_KEY": "key-12345678", "OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}
+    for step in (["init", "-q"], ["add", "."], ["-c", "user.name=a", "-c", "user.email=a@b", "commit", "-qm", "a"]):
+        subprocess.run(["git", *step], cwd=tmp_path, check=True)
+    done = run("ask", "Where?", cwd=tmp_path, XDG_STATE_HOME=str(tmp_path / "mine"), **own)
+    assert ".env is not read" in done.stderr
+    assert not (tmp_path / "theirs").exists() and (tmp_path / "mine").exists()
+
+
 def test_a_wrong_option_is_a_usage_error(tmp_path: Path) -> None:
     assert run("run", "--nonsense", cwd=tmp_path).returncode == 2
     assert run("nonsense", cwd=tmp_path).returncode == 2
