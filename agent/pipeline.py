@@ -493,7 +493,7 @@ class _Best:
 
 def _verify_given(run: Run, measure: Measure, draft: Draft) -> Ending:
     """Test and prove a change that was made elsewhere."""
-    run.draft = draft
-    run.evidence = measure(draft, None, to_the_end=True)
-    problems = judge.of_claim(Claim.DONE, run.evidence, None, draft.edits)
+    run.draft, run.plan = draft, run.spec.plan
+    run.evidence = measure(draft, run.plan, to_the_end=True)
+    problems = judge.of_claim(Claim.DONE, run.evidence, run.plan, draft.edits)
     return endings.rejected(problems) if problems else endings.accepted(Claim.DONE, run.evidence)

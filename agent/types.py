@@ -146,7 +146,7 @@ class RunSpec(Value):
     mode: Mode = "work"
     plan: Plan | None = None
     """To ``work``: the plan that was approved, carried out as it is. To ``plan``: an earlier one, made anew with what
-    ``task.request`` says of it."""
+    ``task.request`` says of it. With a ``change_set``: the one that it was made by."""
     kept: ChangeSet | None = None
     """Unfinished work of an earlier run on the same base, to go on from."""
     review: bool = False
@@ -468,6 +468,19 @@ class RunResult(Value):
     prompt_version: str = ""
     our_fault: bool = False
     """True when Graftsmith itself went wrong: nothing that the reader did or can do caused it."""
+
+    def measured_again(self, later: RunResult) -> RunResult:
+        """This work as a later run, which asked no model, has measured it on another base."""
+        fresh = ("outcome", "reason", "next_step", "our_fault", "change_set", "evidence")
+        seconds = {stage: self.seconds.get(stage, 0.0) + later.seconds.get(stage, 0.0) for stage in later.seconds}
+        notes = tuple(dict.fromkeys((*self.notes, *later.notes)))
+        return self.model_copy(
+            update={
+                **{name: getattr(later, name) for name in fresh},
+                "seconds": {**self.seconds, **seconds},
+                "notes": notes,
+            }
+        )
 
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{40,64}$")]

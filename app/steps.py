@@ -57,6 +57,8 @@ PUBLISHED = frozenset({Outcome.PROPOSED, Outcome.TESTS_FAILING, Outcome.STUCK, O
 _TRUSTED = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
 _REBASES = 3
 _PATCH, _ACCOUNT = "change.patch", "account.md"
+_RESULT = "result.json"
+"""Of a change that was tested again."""
 _CHECKOUT_BYTES = 4 * 1024**3
 
 
@@ -412,19 +414,28 @@ class GitHubSteps:
                 reason="It was closed while the work went on, so nothing was published.",
                 next_step="Reopen it and ask again.",
             )
-        result = self._result(work, 1)
+        first = result = self._result(work, 1)
+        brief = brief.model_copy(update={"plan": first.plan})
         for number in range(2, 2 + _REBASES):
             outcome = await self._published(work, brief, result)
             if not isinstance(outcome, Moved):
                 return outcome
             await self._fetch(work, outcome.head_sha)
-            result = await self._run(work, brief, number, outcome.change_set)
+            result = first.measured_again(await self._run(work, brief, number, outcome.change_set))
+            replace_file(self._places.job(work.job.id) / _RESULT, result.model_dump_json().encode())
             if result.outcome not in PUBLISHED:
                 return Ending(outcome=result.outcome, reason=result.reason, next_step=result.next_step)
         raise UserError("The branch moved again and again while the change was tested", todo="Ask again later")
 
     def _result(self, work: Work, number: int) -> RunResult:
         return self._result_of(work.job.id, number)
+
+    def _told_result(self, work: Work) -> RunResult:
+        """What the ending speaks of: the last measuring, where the branch moved and the change was tested again."""
+        try:
+            return RunResult.model_validate_json((self._places.job(work.job.id) / _RESULT).read_bytes())
+        except FileNotFoundError:
+            return self._result(work, 1)
 
     def _result_of(self, job_id: str, number: int) -> RunResult:
         return RunResult.model_validate_json((self._places.run(job_id, number) / "result.json").read_bytes())
@@ -538,7 +549,7 @@ class GitHubSteps:
             account=_text(folder / _ACCOUNT),
         )
         try:
-            result = self._result(work, 1)
+            result = self._told_result(work)
         except FileNotFoundError:
             return told
         measured = Closing.from_result(result)

@@ -193,7 +193,24 @@ def test_what_fails_on_the_state_that_a_person_made_meanwhile_is_kept_apart(flow
     assert ended.outcome is Outcome.TESTS_FAILING
     assert repo.branches()["topic"] == theirs
     (kept,) = repo.branches().keys() - {"main", "topic"}
-    assert kept in flow.told(repo, number)[0]
+    (told,) = flow.told(repo, number)
+    assert kept in told
+    assert "1 test passed before and failed now" in told, "what was measured last is told"
+
+
+@pytest.mark.timeout(300)  # two runs, each with a set-up
+def test_what_holds_on_the_state_that_a_person_made_meanwhile_is_told_as_measured_there(flow: World) -> None:
+    repo, number, _ = asked_on_pull(flow, "followed")
+    until_it_runs(flow, repo)
+    theirs = repo.commit({"test_person.py": "def test_theirs():\n    pass\n"}, branch="topic", by="maria")
+    ended = flow.ended(repo, timeout_s=2 * PATIENCE_S).ending
+    assert ended is not None
+    assert ended.outcome is Outcome.UPDATED
+    assert repo.branches()["topic"] != theirs
+    (told,) = flow.told(repo, number)
+    assert "| passed | 2 | **3** |" in told, "with their test"
+    assert "Every item counts now." in told and "Count every item" in told, "the model's account and plan are kept"
+    assert "no model call" not in told
 
 
 def test_a_branch_that_has_the_name_of_our_folder_is_no_obstacle(flow: World) -> None:
