@@ -38,8 +38,9 @@ def of_claim(claim: Claim, evidence: Evidence, plan: Plan | None, changed: Colle
         changed: the paths of the change.
     """
     final, comparison = evidence.final, evidence.comparison
-    if final is None or comparison is None:
-        return _untested(evidence)
+    if final is None:
+        return _early(evidence)
+    assert comparison is not None, "the whole suite is compared"
     if final.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
         return (f"The tests could not be judged: {final.detail or final.status.value}.",)
     found = [*_comparison(comparison, final), *_integrity(evidence)]
@@ -82,8 +83,10 @@ def of_step(
     return (*found, *_listed("fails", failing, tests.messages))
 
 
-def _untested(evidence: Evidence) -> tuple[str, ...]:
-    """What a look at the code alone found; that is why no test was run."""
+def _early(evidence: Evidence) -> tuple[str, ...]:
+    """What a cheap level found; that is why the whole suite was not run."""
+    if evidence.affected is not None and evidence.comparison is not None:
+        return tuple(_comparison(evidence.comparison, evidence.affected))
     found = [
         f"{finding.place}: {finding.message} ({' '.join((check.tool, finding.rule)).strip()})"
         for check in evidence.complaints

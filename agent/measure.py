@@ -1,4 +1,6 @@
-"""What can be said of a draft, level by level, the cheapest first: syntax, linters, the whole suite, the proof.
+"""What can be said of a draft, level by level, the cheapest first: syntax, linters, affected tests, the whole suite.
+
+Then comes the proof, which needs all of them.
 
 Each level is compared with the base, so that only what is new counts. The first one that finds something ends the
 measuring: the next levels would cost time and say the same.
@@ -16,8 +18,8 @@ from agent.events import Events
 from agent.index.index import Index
 from agent.index.source import TreeSource
 from agent.tree import Draft
-from agent.types import Check, Evidence, Plan, Stage
-from agent.verify import integrity, static
+from agent.types import Check, Evidence, Plan, Stage, SuiteStatus
+from agent.verify import impact, integrity, static
 from agent.verify.compare import compare
 from agent.verify.harness import Harness
 from agent.verify.proof import prove
@@ -33,6 +35,7 @@ class Measure:
         store: where its records are kept.
         known: what is known of the base: its tests' run, and the isolation.
         stage: names what goes on.
+        quick_s: see ``impact.run_first``.
     """
 
     harness: Harness
@@ -42,9 +45,10 @@ class Measure:
     known: Evidence
     events: Events
     stage: Callable[[Stage], AbstractContextManager[None]]
+    quick_s: float = impact.QUICK_S
 
     def __call__(self, draft: Draft, plan: Plan | None, *, to_the_end: bool) -> Evidence:
-        """The evidence for ``draft``; its ``final`` is ``None`` where a cheaper level found something.
+        """The evidence for ``draft``; its ``final`` is ``None`` where a cheaper level found enough.
 
         Args:
             to_the_end: what a cheap level finds does not keep the tests from being run.
@@ -52,7 +56,9 @@ class Measure:
         with self.stage(Stage.VERIFY):
             after = Index.open(self.store, TreeSource(draft), base=self.before, jobs=1)
             evidence = self.known.model_copy(update={"checks": self._checks(draft, after, to_the_end=to_the_end)})
-            if evidence.complaints and not to_the_end:
+            if not to_the_end and not evidence.complaints:
+                evidence = self._affected(draft, after, evidence)
+            if not to_the_end and (evidence.complaints or evidence.comparison):
                 return evidence
             evidence = self._suite(draft, evidence, plan)
         with self.stage(Stage.PROVE):
@@ -65,6 +71,20 @@ class Measure:
         for check in checks:
             self.events.emit("check", **check.model_dump())
         return checks
+
+    def _affected(self, draft: Draft, after: Index, evidence: Evidence) -> Evidence:
+        """The tests that the change reaches; compared only where one got worse, since they decide nothing else."""
+        assert evidence.baseline is not None
+        files = impact.run_first(draft, self.before, after, evidence.baseline, quick_s=self.quick_s)
+        if not files:
+            return evidence
+        run = self.harness.run(draft, files, "affected", fresh=True)
+        if run.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
+            return evidence
+        before = impact.restricted(evidence.baseline, files)
+        comparison = compare(before, run, self.harness.flaky(draft, before, run))
+        worse = comparison.regressed or comparison.added_failing
+        return evidence.model_copy(update={"affected": run, "comparison": comparison if worse else None})
 
     def _suite(self, draft: Draft, evidence: Evidence, plan: Plan | None) -> Evidence:
         assert evidence.baseline is not None

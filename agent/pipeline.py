@@ -362,7 +362,7 @@ class _Judged:
     @property
     def tested(self) -> bool:
         """Whether tests were run to see it, as far as it takes any."""
-        return self.evidence is None or self.evidence.final is not None
+        return self.evidence is None or self.evidence.tests is not None
 
     @property
     def again(self) -> str:
@@ -380,7 +380,7 @@ def _judged(
     if polishing and not problems:
         run.review = [finding.model_copy(update={"reworked": True}) for finding in run.review]
     flaws = () if problems or polishing or said.claim is not Claim.DONE else _review(run, context.draft, evidence)
-    return _Judged(problems, None, flaws, evidence.final, evidence, said)
+    return _Judged(problems, None, flaws, evidence.tests, evidence, said)
 
 
 def _judged_step(run: Run, measure: Measure, context: ToolContext, said: StepDone) -> _Judged:
@@ -444,8 +444,8 @@ def _review(run: Run, draft: Draft, evidence: Evidence) -> tuple[str, ...]:
 
 
 class _Best:
-    """The best state so far: the one with the fewest steps to do, a tested one before one that was not, then the one
-    with the fewest problems; as long as the whole was never measured, the latest when work breaks off."""
+    """The best state so far: the one with the fewest steps to do, one that was measured to the end before others, then
+    the one with the fewest problems; as long as the whole was never measured, the latest when work breaks off."""
 
     def __init__(self, run: Run, context: ToolContext) -> None:
         self._run = run
@@ -467,7 +467,8 @@ class _Best:
     def offer(self, judged: _Judged) -> None:
         progress = self._context.progress
         to_do = len(progress.steps) - progress.done - (not judged.problems) if judged.step else 0
-        rank = to_do, not judged.tested, len(judged.problems)
+        cut_short = judged.evidence is not None and judged.evidence.final is None
+        rank = to_do, cut_short, len(judged.problems)
         self._measured = self._measured or judged.evidence is not None
         if self._rank is None or rank < self._rank or (rank == self._rank and not judged.problems):
             self._rank, self.problems = rank, judged.problems

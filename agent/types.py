@@ -366,13 +366,21 @@ class Evidence(Value):
     baseline: TestRun | None = None
     checks: tuple[Check, ...] = ()
     """What was looked at before any test ran, cheapest first."""
+    affected: TestRun | None = None
+    """The tests that the change can reach by its imports, run before the whole suite where that pays."""
     final: TestRun | None = None
     comparison: Comparison | None = None
+    """The baseline against ``final``, or against ``affected`` where that was the end of it."""
     proof: tuple[Proof, ...] = ()
     integrity: tuple[IntegrityFinding, ...] = ()
     reproduce: tuple[str, ...] = ()
     """Shell lines that a person can paste to see the same thing."""
     isolation: str = ""
+
+    @property
+    def tests(self) -> TestRun | None:
+        """The tests that were run last on the change."""
+        return self.final or self.affected
 
     @property
     def complaints(self) -> tuple[Check, ...]:

@@ -147,6 +147,8 @@ def evidence(console: Console, evidence: Evidence) -> None:
             console.print(f"[red]{escape(check.tool)}:[/] {_words(said)}")
         if check.more:
             console.print(f"[red]{escape(check.tool)}:[/] and {check.more} more")
+    if evidence.affected:
+        console.print(f"\nAffected tests first: {_counts(evidence.affected)}")
     if evidence.baseline and evidence.final:
         console.print(f"\nTests before: {_counts(evidence.baseline)}\nTests after:  {_counts(evidence.final)}")
     if evidence.proof:

@@ -83,7 +83,7 @@ def _measured(result: RunResult, facts: JobFacts, review: Review) -> list[Sectio
 def _document(sections: Sequence[Section], result: RunResult, facts: JobFacts, limit: int) -> str:
     """The sections that fit, and the log before the last one in the room that they leave."""
     *first, last = _fitting([s for s in sections[:-1] if s.text], limit - _LOG_LEAST, sections[-1])
-    log = Section(_log(result.evidence.final, facts, limit - md.size(_joined([*first, last])) - 10))
+    log = Section(_log(result.evidence.tests, facts, limit - md.size(_joined([*first, last])) - 10))
     return _joined([*first, log, last])
 
 
@@ -189,10 +189,16 @@ def _told(title: str, messages: Sequence[tuple[str, str]]) -> str:
 
 
 def _tests(evidence: Evidence) -> str:
-    before, after = evidence.baseline, evidence.final
+    before, after = evidence.baseline, evidence.tests
     if after is None:
         return ""
-    parts = ["### Tests", _counted(before, after), _status_note("Before", before), _status_note("After", after)]
+    parts = [
+        "### Tests",
+        "" if evidence.final else "Only the tests that the change can reach were run, because of what they showed.",
+        _counted(before, after) if evidence.final else "",
+        _status_note("Before", before),
+        _status_note("After", after),
+    ]
     if comparison := evidence.comparison:
         told = {proof.test for proof in evidence.proof[:_PROOFS]}
         parts += [

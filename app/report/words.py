@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from agent.types import Evidence, SuiteStatus, TestOutcome, TestRun, Usage
+from agent.types import Comparison, Evidence, SuiteStatus, TestOutcome, TestRun, Usage
 
 SUITE = {
     SuiteStatus.OK: "the tests pass",
@@ -84,8 +84,8 @@ def verdict(evidence: Evidence) -> str:
     if evidence.proven:
         return _proven(evidence)
     if evidence.final is None:
-        why = f", because {_complained(evidence)}" if evidence.complaints else ""
-        return f"Not proven: the tests were not run on this change{why}."
+        why = "; ".join(_early(evidence))
+        return f"Not proven: {f'{why}, so not all tests were run' if why else 'the tests were not run on this change'}."
     if evidence.final.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
         return f"Not proven: {SUITE[evidence.final.status]}."
     return f"Not proven: {'; '.join(_doubts(evidence))}."
@@ -103,17 +103,29 @@ def _proven(evidence: Evidence) -> str:
     return said
 
 
+def _early(evidence: Evidence) -> Iterator[str]:
+    """Why the measuring ended before the whole suite."""
+    if evidence.complaints:
+        yield _complained(evidence)
+    if evidence.comparison is not None:
+        yield from _worse(evidence.comparison)
+
+
+def _worse(comparison: Comparison) -> Iterator[str]:
+    for tests, one, rest in (
+        (comparison.regressed, "test", "passed before and failed now"),
+        (comparison.lost, "test", "ran before and did not run now"),
+        (comparison.added_failing, "new test", "failed"),
+    ):
+        if tests:
+            yield f"{count(len(tests), one)} {rest}"
+
+
 def _doubts(evidence: Evidence) -> Iterator[str]:
     if evidence.comparison is None:
         yield "there is nothing to compare the tests with"
     else:
-        for tests, one, rest in (
-            (evidence.comparison.regressed, "test", "passed before and failed now"),
-            (evidence.comparison.lost, "test", "ran before and did not run now"),
-            (evidence.comparison.added_failing, "new test", "failed"),
-        ):
-            if tests:
-                yield f"{count(len(tests), one)} {rest}"
+        yield from _worse(evidence.comparison)
     if evidence.complaints:
         yield _complained(evidence)
     if evidence.integrity:

@@ -1,0 +1,128 @@
+"""Which tests a change can reach, and what comes of running them first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agent import judge
+from agent.index.index import Index
+from agent.index.source import TreeSource
+from agent.measure import Measure
+from agent.tools import Claim
+from agent.types import Evidence, Stage, SuiteStatus, TestOutcome, TestRun
+from agent.verify.impact import restricted, run_first
+from agent.verify.static import Linters
+from tests.unit.verify.conftest import Bench, MakeBench
+
+TEST = "from pkg.{0} import {0}\n\n\ndef test_{0}():\n    assert {0}() == 1\n"
+FILES = {
+    "pkg/__init__.py": "",
+    "pkg/low.py": "def low():\n    return 1\n",
+    "pkg/mid.py": "from pkg.low import low\n\n\ndef mid():\n    return low()\n",
+    **{f"pkg/{name}.py": f"def {name}():\n    return 1\n" for name in "abcd"},
+    **{f"tests/test_{name}.py": TEST.format(name) for name in ("low", "mid", "a", "b", "c", "d")},
+}
+
+
+def suite(files: tuple[str, ...], seconds: float = 60.0, **more: object) -> TestRun:
+    outcomes = {f"{file}::test_{n}": TestOutcome.PASSED for file in files for n in range(10)}
+    values = {"command": ("pytest",), "status": SuiteStatus.OK, "outcomes": outcomes, "seconds": seconds}
+    return TestRun.model_validate(values | more)
+
+
+TESTS = tuple(sorted(path for path in FILES if path.startswith("tests/")))
+
+
+@pytest.fixture(scope="module")
+def made(bench: MakeBench) -> Bench:
+    return bench(FILES)
+
+
+def first(made: Bench, changed: dict[str, str | None], baseline: TestRun) -> tuple[str, ...]:
+    draft = made.draft(changed)
+    before = Index.open(None, TreeSource(made.base))
+    return run_first(draft, before, Index.open(None, TreeSource(draft), base=before), baseline)
+
+
+@pytest.mark.parametrize(
+    ("changed", "expected"),
+    [
+        ({"pkg/low.py": "def low():\n    return 2\n"}, ("tests/test_low.py", "tests/test_mid.py")),
+        ({"pkg/mid.py": "def mid():\n    return 2\n"}, ("tests/test_mid.py",)),
+        ({"pkg/low.py": None}, ("tests/test_low.py", "tests/test_mid.py")),
+        ({"pkg/a.py": "x = 1\n", "tests/test_new.py": TEST.format("a")}, ("tests/test_a.py", "tests/test_new.py")),
+        ({"tests/test_a.py": None, "pkg/a.py": None}, ()),
+        ({"README.md": "x"}, ()),
+        ({f"pkg/{name}.py": "x = 1\n" for name in "abcd"}, ()),  # most of the suite
+    ],
+)
+def test_the_files_that_import_what_changed(
+    made: Bench, changed: dict[str, str | None], expected: tuple[str, ...]
+) -> None:
+    assert first(made, changed, suite(TESTS)) == expected
+
+
+def test_not_where_it_would_not_pay(made: Bench) -> None:
+    changed: dict[str, str | None] = {"pkg/a.py": "x = 1\n"}
+    assert first(made, changed, suite(TESTS, seconds=3.0)) == ()
+    assert first(made, changed, suite(TESTS, structured=False)) == ()
+    assert first(made, changed, suite(("example.com/a::TestX",))) == ()  # ids that name no file
+
+
+def test_a_run_is_restricted_to_files() -> None:
+    part = restricted(suite(TESTS), ("tests/test_a.py",))
+    assert len(part.outcomes) == 10 and {test[:15] for test in part.outcomes} == {"tests/test_a.py"}
+
+
+@contextmanager
+def no_stage(stage: Stage) -> Iterator[None]:
+    yield
+
+
+def measure(made: Bench, folder: Path) -> Measure:
+    known = Evidence(baseline=made.harness.run(made.base, name="baseline"))
+    return Measure(
+        made.harness,
+        Linters(made.harness, made.base),
+        before=Index.open(folder / "index.sqlite", TreeSource(made.base)),
+        store=folder / "index.sqlite",
+        known=known,
+        events=made.events,
+        stage=no_stage,
+        quick_s=0.0,
+    )
+
+
+def test_what_the_affected_tests_show_goes_back_before_the_whole_suite(made: Bench, tmp_path: Path) -> None:
+    measured = measure(made, tmp_path)
+    wrong = measured(made.draft({"pkg/low.py": "def low():\n    return 2\n"}), None, to_the_end=False)
+    assert wrong.final is None and wrong.affected is not None and len(wrong.affected.outcomes) == 2
+    told = "\n".join(judge.of_claim(Claim.DONE, wrong, None, ("pkg/low.py",)))
+    assert "`tests/test_low.py::test_low` passed before and fails now" in told and "assert 2 == 1" in told
+    assert "`tests/test_mid.py::test_mid` passed before and fails now" in told
+
+    right = measured(made.draft({"pkg/low.py": "def low():\n    return 3 - 2\n"}), None, to_the_end=False)
+    assert right.affected is not None and right.affected.status is SuiteStatus.OK
+    assert right.final is not None and len(right.final.outcomes) == 6
+    assert right.comparison is not None and right.comparison.clean
+
+
+def test_the_whole_suite_decides_when_it_comes_to_the_end(made: Bench, tmp_path: Path) -> None:
+    """Also what the graph knows nothing of is found: here it is the whole suite that does."""
+    draft = made.draft({"pkg/low.py": "def low():\n    return 2\n"})
+    wrong = measure(made, tmp_path)(draft, None, to_the_end=True)
+    assert wrong.affected is None and wrong.final is not None and len(wrong.final.outcomes) == 6
+
+
+def test_what_no_import_shows_is_left_to_the_whole_suite(bench: MakeBench, tmp_path: Path) -> None:
+    reads = "from pathlib import Path\n\n\ndef test_reads():\n    assert 'return 1' in Path('pkg/low.py').read_text()\n"
+    made = bench({**FILES, "tests/test_reads.py": reads})
+    found = measure(made, tmp_path)(
+        made.draft({"pkg/low.py": "def low():\n    return 2 - 1\n"}), None, to_the_end=False
+    )
+    assert found.affected is not None and found.affected.status is SuiteStatus.OK
+    assert found.comparison is not None and found.comparison.regressed == ("tests/test_reads.py::test_reads",)
