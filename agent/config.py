@@ -1,4 +1,5 @@
-"""What a repository says about itself in ``.graftsmith.toml``, read from the base commit only.
+"""What a repository says about itself in ``.graftsmith.toml``, read from the base commit only: for a pull
+request, from its base branch's.
 
 A change can therefore never alter the rules that it is judged by. Everything in the file is optional::
 

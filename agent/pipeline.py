@@ -166,7 +166,7 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
         base = workspace.base
         run.draft = base.applied(run.spec.kept) if run.spec.kept else base.draft()
         run.notes += workspace.notes
-        own = config.of_tree(base)
+        own = config.of_tree(BaseTree.load(base.git, run.spec.rules_sha) if run.spec.rules_sha else base)
         run.registry = with_own(REGISTRY, own.tools)
         harness = _harness(run, workspace, sandbox, own.commands)
         stack.callback(harness.close)

@@ -140,6 +140,9 @@ class RunSpec(Value):
     git_dir: str
     """A bare repository that the sandbox can't write, holding ``base_sha`` and its tree."""
     base_sha: str
+    rules_sha: str | None = None
+    """The commit whose ``.graftsmith.toml`` counts, in ``git_dir`` too; ``base_sha`` when ``None``. For a pull request
+    it is its base branch's: who proposes a change must not write the rules that it is judged by."""
     view: str = "/workspace"
     """Where the checkout appears inside the sandbox. A local run uses the user's own path, so that editable installs
     and absolute shebangs resolve to the copy."""

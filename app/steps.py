@@ -69,6 +69,8 @@ class Brief(Value):
     base_ref: str
     """Branch that the pull request will be made against, or whose head the work is added to."""
     base_sha: str
+    rules_sha: str | None = None
+    """See ``RunSpec.rules_sha``."""
     head_branch: str | None = None
     """The pull request's own branch, when the job works on one."""
     from_fork: bool = False
@@ -203,7 +205,8 @@ class GitHubSteps:
             if isinstance(asked, Ending):
                 return asked
             brief = await self._make_brief(work, asked)
-        await self._fetch(work, brief.base_sha)
+        for sha in filter(None, (brief.base_sha, brief.rules_sha)):
+            await self._fetch(work, sha)
         await work.save(artefacts=work.job.artefacts.model_copy(update={"base_sha": brief.base_sha}))
         return None
 
@@ -221,14 +224,16 @@ class GitHubSteps:
             base_ref = (await repository.facts()).default_branch
             ref, head_branch, from_fork = f"refs/heads/{base_ref}", None, False
         base_sha = await self._fetch(work, start.base_sha or ref)
+        rules_sha = await self._fetch(work, f"refs/heads/{base_ref}") if issue.is_pull else None
         mode = _MODES.get(asked.word, "work")
-        own = await asyncio.to_thread(self._own, work, base_sha)
+        own = await asyncio.to_thread(self._own, work, rules_sha or base_sha)
         if mode == "work" and start.plan is None and own.plan.approval:
             mode = "plan"
         brief = Brief(
             task=task,
             base_ref=base_ref,
             base_sha=base_sha,
+            rules_sha=rules_sha,
             head_branch=head_branch,
             from_fork=from_fork,
             mode=mode,
@@ -365,7 +370,7 @@ class GitHubSteps:
         minutes = settings.budget.minutes or 24 * 60.0
         token = issue_token(self._token_secret, run_id, ttl_s=minutes * 60 + 3600)
         base_sha = change_set.base_sha if change_set else brief.base_sha
-        own = self._own(work, base_sha)
+        own = self._own(work, brief.rules_sha or base_sha)
         return RunSpec(
             run_id=run_id,
             task=brief.task,
@@ -376,6 +381,7 @@ class GitHubSteps:
             change_set=change_set,
             git_dir=str(self._git_dir(work)),
             base_sha=base_sha,
+            rules_sha=brief.rules_sha,
             work_dir=str(self._places.run(work.job.id, number)),
             cache_dir=str(self._places.cache),
             search_path=self._machine.search_path,

@@ -38,6 +38,18 @@ def test_nothing_is_pushed_for_a_fork(flow: World) -> None:
     assert "+    return sum(items)" in told
 
 
+def test_a_pull_request_does_not_bring_the_rules_that_it_is_judged_by(flow: World) -> None:
+    repo = flow.repository("ruled", {**FILES, ".graftsmith.toml": "[plan]\napproval = true\n"})
+    repo.commit({".graftsmith.toml": "[commands]\ntest = 'true'\n"}, branch="lax", by="maria")
+    number = repo.open_pull(scripts.PLANNED, head="lax", by="maria")
+    repo.comment(number, "/agent fix the sum", by="maria")
+    job = flow.ended(repo)
+    assert job.ending is not None
+    assert job.ending.outcome is Outcome.PLANNED, "the base branch wants every plan approved"
+    baseline = flow.result(job).evidence.baseline
+    assert baseline is not None and "pytest" in " ".join(baseline.command)
+
+
 def test_a_branch_that_moved_elsewhere_is_tested_again(flow: World) -> None:
     repo = flow.repository("moved")
     repo.commit({"other.py": "x = 1\n"}, branch="topic", by="maria")
