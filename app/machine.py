@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.verify.registries import Registries
+from agent.verify.registries import ALLOW, Registries
 from app.settings import EngineSettings, environment
 
 
@@ -18,8 +18,6 @@ class Machine:
 
     search_path: str
     registries: Mapping[str, str]
-    refused: tuple[str, ...]
-    """Names of registry settings that were left out because they hold a credential."""
 
 
 def this_machine(settings: EngineSettings | None = None) -> Machine:
@@ -30,9 +28,11 @@ def this_machine(settings: EngineSettings | None = None) -> Machine:
         given["PIP_INDEX_URL"] = settings.pip_index_url
     if settings is not None and settings.npm_registry:
         given["npm_config_registry"] = settings.npm_registry
+    if settings is not None and settings.egress_allow:
+        given[ALLOW] = settings.egress_allow
     home = Path(env.get("HOME", "/nonexistent"))
     registries = Registries.of(given, pip_conf=_read(_pip_files(env, home)), npmrc=_read((home / ".npmrc",)))
-    return Machine(_usable_path(env.get("PATH", "")), registries.env, registries.refused)
+    return Machine(_usable_path(env.get("PATH", "")), registries.settings)
 
 
 def _usable_path(value: str) -> str:

@@ -25,6 +25,7 @@ from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
 from agent.errors import OperatorError
 from agent.types import Budget, ModelEndpoint
+from agent.verify.registries import places
 
 _PREFIX = "GRAFTSMITH_"
 _PUBLIC_OPENAI = "https://api.openai.com/v1"
@@ -82,6 +83,8 @@ class EngineSettings(BaseSettings):
     """Package index for the set-up phase of Python targets. Without secrets: code under test can read it."""
     npm_registry: str | None = Field(default=None, validation_alias="GRAFTSMITH_NPM_REGISTRY")
     """The same for JavaScript targets."""
+    egress_allow: str = Field(default="", validation_alias="GRAFTSMITH_EGRESS_ALLOW")
+    """Places besides the registries that set-ups may reach: ``host:port``, separated by commas."""
     log_level: str = Field(
         default="info", pattern="^(debug|info|warning|error)$", validation_alias="GRAFTSMITH_LOG_LEVEL"
     )
@@ -95,6 +98,12 @@ class EngineSettings(BaseSettings):
     @classmethod
     def _check_registry(cls, value: str | None) -> str | None:
         return value if value is None else _web_url(value, "a package registry")
+
+    @field_validator("egress_allow")
+    @classmethod
+    def _check_egress_allow(cls, value: str) -> str:
+        places(value)
+        return value
 
     @field_validator("max_dollars", "max_tokens", "max_minutes", "max_steps", mode="before")
     @classmethod

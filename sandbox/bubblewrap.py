@@ -1,8 +1,9 @@
 """Runs a command in namespaces of its own through bubblewrap: the isolation of choice.
 
 Inside there is a read-only system, the mounts that the command names, and nothing else of this machine: no home, no
-other process, no socket, and without ``network`` no network. Nothing of our environment goes in: bubblewrap itself
-starts with an empty one, because the sandboxed process can read it in ``/proc/1/environ``.
+other process, no socket, and no network but a loopback of its own. A command with ``egress`` finds the way to our proxy
+there. Nothing of our environment goes in: bubblewrap itself starts with an empty one, because the sandboxed process can
+read it in ``/proc/1/environ``.
 """
 
 from __future__ import annotations
@@ -16,7 +17,9 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandbox import cgroup, inside, landlock, launch, machine, memory, ownership, process, seccomp
+from sandbox import cgroup, inside, launch, machine, memory, ownership, process, seccomp
+from sandbox.egress.proxy import Proxy
+from sandbox.egress.way import Way
 from sandbox.errors import SandboxBroken, SandboxUnavailable
 from sandbox.output import Output
 from sandbox.text import clean
@@ -62,7 +65,9 @@ class Bubblewrap:
             sink = stack.enter_context(log.open("wb")) if log else None
             group = stack.enter_context(cgroup.Group(self._place, command.limits)) if self._place else None
             status = stack.enter_context(launch.Status())
-            child = stack.enter_context(self._start(command, group, status))
+            way = stack.enter_context(Way()) if command.egress else None
+            proxy = stack.enter_context(Proxy(command.egress, way.arrive)) if command.egress and way else None
+            child = stack.enter_context(self._start(command, group, status, way))
             stack.callback(_end_namespace, status)
             output = Output(command.limits.output_bytes, sink, command.limits.log_bytes)
             ending = process.supervise(
@@ -75,7 +80,8 @@ class Bubblewrap:
             )
             _end_namespace(status)
             out_of_memory = group is not None and group.out_of_memory()
-            return process.finished(_judge(command, ending, output, status, out_of_memory), output, log=log)
+            ended = process.finished(_judge(command, ending, output, status, out_of_memory), output, log=log)
+            return replace(ended, refused=proxy.refused) if proxy else ended
 
     def own(self, path: Path) -> None:
         if self._user is not None:
@@ -89,12 +95,17 @@ class Bubblewrap:
         """The numeric user of this machine that commands run as; ``None``: ours."""
         return self._user.uid if self._user else None
 
-    def _start(self, command: Command, group: cgroup.Group | None, status: launch.Status) -> subprocess.Popen[bytes]:
+    def _start(
+        self, command: Command, group: cgroup.Group | None, status: launch.Status, way: Way | None
+    ) -> subprocess.Popen[bytes]:
         with launch.Handover(status) as handover:
+            if command.egress and way:
+                command = way.lead(command, command.egress)
+                handover.lend(way.inside)
             mounts = inside.by_depth(command.mounts)
             sources = [launch.staged(number) if self._user else str(m.source) for number, m in enumerate(mounts)]
-            options = inside.namespaces(self._program.knows, network=command.network)
-            options += inside.system(command.limits, self._program.knows, handover.add, network=command.network)
+            options = inside.namespaces(self._program.knows)
+            options += inside.system(command.limits, self._program.knows, handover.add)
             for source, mount in zip(sources, mounts, strict=True):
                 options += ["--bind" if mount.writable else "--ro-bind", source, mount.target]
             options += inside.closing(command.cwd, command.env)
@@ -109,8 +120,6 @@ class Bubblewrap:
                 sources=tuple(str(mount.source) for mount in mounts) if self._user else None,
                 limits=tuple(launch.resource_limits(command.limits, others=self._other_threads)),
                 user=self.user,
-                # The machine's network brings its abstract sockets along (a desktop's bus, for example).
-                ruleset=landlock.scopes_ruleset(landlock.version()) if command.network else b"",
                 pass_status=True,
             )
             return launch.start(plan, handover, stdin=command.stdin)

@@ -1,8 +1,12 @@
 """For plain containers, where bubblewrap can't start: weaker, and it says so.
 
-A user of its own, Landlock for paths, a system call filter, resource limits and an empty environment. What is missing
-against namespaces: other processes' command lines can be read, paths appear where they really are, there is no network
-at all (not even loopback) without ``network``, and the temporary folder is bounded by file, not as a whole.
+A user of its own, Landlock for paths and ports, a system call filter, resource limits and an empty environment. What is
+missing against namespaces: other processes' command lines can be read, paths appear where they really are, there is no
+network at all (not even loopback), and the temporary folder is bounded by file, not as a whole.
+
+With ``egress`` a command may make TCP sockets and connect to one port, which is our proxy's on this machine's loopback;
+whatever has the same port on another machine is not kept from it. Before Landlock 4 no port can be closed, which
+``Isolation.leaks`` says.
 """
 
 from __future__ import annotations
@@ -17,6 +21,9 @@ from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from sandbox import cgroup, inside, landlock, launch, machine, memory, ownership, process, seccomp
+from sandbox.egress.policy import variables
+from sandbox.egress.proxy import Proxy
+from sandbox.egress.way import on_loopback, ready
 from sandbox.errors import SandboxBroken, SandboxUnavailable
 from sandbox.output import Output
 from sandbox.types import Cancelled, Command, End, Finished, Isolation, Limits, Mount, OnOutput
@@ -58,6 +65,7 @@ class ContainerFallback:
             degraded=True,
             detail=f"user {self.user}, Landlock {self._landlock}, system call filter, limits by {limits}; "
             f"{_LOST}. Why: {reason}",
+            leaks=not landlock.keeps_ports(self._landlock),
         )
         self._try_out()
 
@@ -77,9 +85,14 @@ class ContainerFallback:
             stack.enter_context(_views(command.mounts, home))
             group = stack.enter_context(cgroup.Group(self._place, limits)) if self._place else None
             stack.callback(self._end_all)
+            port, proxy = None, None
+            if command.egress:
+                listener, port = on_loopback()
+                proxy = stack.enter_context(Proxy(command.egress, ready(listener)))
+                command = replace(command, env={**command.env, **variables(command.egress, port)})
             status = stack.enter_context(launch.Status())
             with launch.Handover(status) as handover:
-                plan = self._plan(command, home, group)
+                plan = self._plan(command, home, group, port)
                 child = stack.enter_context(launch.start(plan, handover, stdin=command.stdin))
             output = Output(limits.output_bytes, sink, limits.log_bytes)
             ending = process.supervise(
@@ -93,7 +106,8 @@ class ContainerFallback:
             self._end_all()
             status.read()
             out_of_memory = group is not None and group.out_of_memory()
-            return process.finished(_judge(ending, status, out_of_memory), output, log=log)
+            ended = process.finished(_judge(ending, status, out_of_memory), output, log=log)
+            return replace(ended, refused=proxy.refused) if proxy else ended
 
     def own(self, path: Path) -> None:
         ownership.give(path, self.user)
@@ -106,7 +120,7 @@ class ContainerFallback:
         """The numeric user of this machine that commands run as."""
         return self._user.uid
 
-    def _plan(self, command: Command, home: Path, group: cgroup.Group | None) -> launch.Plan:
+    def _plan(self, command: Command, home: Path, group: cgroup.Group | None, port: int | None) -> launch.Plan:
         places = {"HOME": str(home), "TMPDIR": str(home / "tmp")}
         env = {name: _below(value, home) for name, value in command.env.items()}
         return launch.Plan(
@@ -115,16 +129,17 @@ class ContainerFallback:
             doors=group.doors if group else (),
             limits=tuple(launch.resource_limits(command.limits)),
             user=self.user,
-            ruleset=landlock.files_ruleset(self._landlock),
+            ruleset=landlock.ruleset(self._landlock),
             rules=tuple(self._rules(command, home)),
-            filter=seccomp.lone_filter(network=command.network),
+            ports=() if port is None or self.isolation.leaks else (port,),
+            filter=seccomp.lone_filter(tcp=port is not None),
             cwd=command.cwd,
         )
 
     def _rules(self, command: Command, home: Path) -> Iterator[tuple[str, int]]:
         """(path, rights), nothing but what bubblewrap would show."""
         known = landlock.all_rights(self._landlock)
-        for path in inside.system_paths(network=command.network):
+        for path in inside.system_paths():
             yield path, landlock.READ & known
         for name in _DEVICES:
             yield f"/dev/{name}", landlock.DEVICE & known

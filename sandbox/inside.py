@@ -32,6 +32,7 @@ _ETC = (
     *("alternatives", "ca-certificates", "ca-certificates.conf", "crypto-policies", "debian_version", "fonts"),
     *("ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime", "mime.types", "os-release", "perl", "pki"),
     *("protocols", "services", "ssl/certs", "ssl/openssl.cnf", "timezone", "java*", "python*", "maven/m2.conf"),
+    *("maven/logging", "php/*/cli/conf.d", "php/*/mods-available"),
 )
 _FILES = {
     "/etc/passwd": "root:x:0:0:root:/root:/usr/sbin/nologin\n"
@@ -43,24 +44,21 @@ _FILES = {
 }
 
 
-def namespaces(knows: frozenset[str], *, network: bool) -> list[str]:
+def namespaces(knows: frozenset[str]) -> list[str]:
     """Options that separate the command from this machine. ``knows``: the options of this bubblewrap."""
     options = ["--unshare-user", "--uid", str(USER_ID), "--gid", str(USER_ID), "--unshare-pid", "--unshare-ipc"]
-    options += ["--unshare-uts", "--hostname", "sandbox", "--unshare-cgroup-try", "--die-with-parent", "--new-session"]
-    if not network:
-        options.append("--unshare-net")
+    options += ["--unshare-uts", "--hostname", "sandbox", "--unshare-cgroup-try", "--unshare-net"]
+    options += ["--die-with-parent", "--new-session"]
     if "--disable-userns" in knows:  # new user namespaces are the usual first step against the kernel
         options.append("--disable-userns")
     return options
 
 
-def system(limits: Limits, knows: frozenset[str], hand_over: Callable[[bytes], int], *, network: bool) -> list[str]:
+def system(limits: Limits, knows: frozenset[str], hand_over: Callable[[bytes], int]) -> list[str]:
     """Options for everything but the command's own mounts. ``hand_over`` makes a file descriptor from bytes."""
     options = list(_read_only_system())
     for path, text in _FILES.items():
         options += ["--ro-bind-data", str(hand_over(text.encode())), path]
-    if network:
-        options += ["--ro-bind-try", str(Path("/etc/resolv.conf").resolve()), "/etc/resolv.conf"]
     options += ["--proc", "/proc", "--dev", "/dev"]
     for folder, mode in (("/tmp", "1777"), (HOME, "0700"), ("/dev/shm", "1777")):  # noqa: S108 - paths inside
         options += ["--perms", mode] if "--perms" in knows else []
@@ -69,13 +67,11 @@ def system(limits: Limits, knows: frozenset[str], hand_over: Callable[[bytes], i
     return [*options, "--dir", "/run", "--symlink", "../tmp", "/var/tmp"]  # noqa: S108
 
 
-def system_paths(*, network: bool) -> Iterator[str]:
+def system_paths() -> Iterator[str]:
     """The readable part of the system where there are no mounts and the machine's own files are seen in their place."""
     yield from (f"/{name}" for name in _SYSTEM)
     yield from _etc()
     yield from _FILES
-    if network:
-        yield str(Path("/etc/resolv.conf").resolve())
 
 
 def by_depth(mounts: tuple[Mount, ...]) -> list[Mount]:

@@ -16,6 +16,7 @@ TRUNCATE, IOCTL_DEVICE = 1 << 14, 1 << 15
 _MAKE_CHAR, _MAKE_BLOCK = 1 << 6, 1 << 11
 READ = EXECUTE | READ_FILE | READ_DIR
 DEVICE = READ_FILE | WRITE_FILE | TRUNCATE | IOCTL_DEVICE
+_TCP = 0b11  # bind and connect
 _SCOPES = 0b11  # abstract Unix sockets and signals: only within the domain
 
 
@@ -36,13 +37,13 @@ def write_rights(known: int) -> int:
     return all_rights(known) & ~(_MAKE_CHAR | _MAKE_BLOCK)
 
 
-def files_ruleset(known: int) -> bytes:
-    """Refuse every path that no rule allows; from version 6 also abstract sockets and signals to others."""
-    if known < 6:
-        return struct.pack("=Q", all_rights(known))
-    return struct.pack("=QQQ", all_rights(known), 0, _SCOPES)
+def keeps_ports(known: int) -> bool:
+    """Whether version ``known`` can restrict the ports of TCP."""
+    return known >= 4
 
 
-def scopes_ruleset(known: int) -> bytes:
-    """Refuse abstract sockets of, and signals to, others, and nothing else; empty where the kernel can't."""
-    return struct.pack("=QQQ", 0, 0, _SCOPES) if known >= 6 else b""
+def ruleset(known: int) -> bytes:
+    """Refuse every path and, where the kernel can, every port of TCP that no rule allows, as well as abstract sockets
+    of others and signals to them."""
+    attributes = struct.pack("=QQQ", all_rights(known), _TCP, _SCOPES)
+    return attributes[: 24 if known >= 6 else 16 if keeps_ports(known) else 8]

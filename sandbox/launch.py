@@ -43,6 +43,8 @@ class Plan:
     """A ``landlock_ruleset_attr``; empty: none."""
     rules: tuple[tuple[str, int], ...] = ()
     """(path, Landlock rights)."""
+    ports: tuple[int, ...] = ()
+    """TCP ports to which ``ruleset`` lets it connect."""
     filter: bytes = b""
     """A seccomp program; empty: none."""
     cwd: str = "/"
@@ -78,6 +80,10 @@ class Handover:
         self._closing.callback(os.close, fd)
         self.descriptors.append(fd)
         return fd
+
+    def lend(self, fd: int) -> None:
+        """Let the child have ``fd`` too; closing it is the caller's business."""
+        self.descriptors.append(fd)
 
 
 def start(plan: Plan, handover: Handover, *, stdin: bytes) -> subprocess.Popen[bytes]:

@@ -20,12 +20,13 @@ _CLONE_NEWNS = 0x00020000
 _MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_PRIVATE = 0x2, 0x4, 0x1000, 0x4000, 0x40000
 _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 22, 38
 _SECCOMP_MODE_FILTER = 2
-_KILL = 9
+_KILL, _SIGPIPE, _SIGXFSZ = 9, 13, 25
 _SYS_KEYCTL = {"x86_64": 250, "aarch64": 219}
 _KEYCTL_JOIN_SESSION_KEYRING = 1
 # The same number on every architecture.
 _SYS_LANDLOCK_CREATE_RULESET, _SYS_LANDLOCK_ADD_RULE, _SYS_LANDLOCK_RESTRICT_SELF = 444, 445, 446
-_LANDLOCK_RULE_PATH_BENEATH = 1
+_LANDLOCK_RULE_PATH_BENEATH, _LANDLOCK_RULE_NET_PORT = 1, 2
+_LANDLOCK_CONNECT_TCP = 0b10
 _LANDLOCK_FILE_RIGHTS = 0b1100_0000_0000_0111  # execute, write, read, truncate, ioctl: what a rule on a file may name
 
 _libc = ctypes.CDLL(None, use_errno=True)
@@ -80,7 +81,7 @@ def _limit(limits: "list[tuple[int, int, int]]") -> None:
     os.umask(0o022)
 
 
-def _ruleset(attributes: bytes, rules: "list[tuple[str, int]]") -> int:
+def _ruleset(attributes: bytes, rules: "list[tuple[str, int]]", ports: "list[int]") -> int:
     """A Landlock ruleset, as a file descriptor. What is not there needs no rule."""
     create = _libc.syscall(_SYS_LANDLOCK_CREATE_RULESET, attributes, ctypes.c_size_t(len(attributes)), 0)
     ruleset = _check(create, "landlock_create_ruleset")
@@ -95,6 +96,10 @@ def _ruleset(attributes: bytes, rules: "list[tuple[str, int]]") -> int:
         added = _libc.syscall(_SYS_LANDLOCK_ADD_RULE, ruleset, _LANDLOCK_RULE_PATH_BENEATH, rule, 0)
         _check(added, f"landlock_add_rule {path}")
         os.close(fd)
+    for port in ports:
+        rule = struct.pack("=QQ", _LANDLOCK_CONNECT_TCP, port)
+        added = _libc.syscall(_SYS_LANDLOCK_ADD_RULE, ruleset, _LANDLOCK_RULE_NET_PORT, rule, 0)
+        _check(added, f"landlock_add_rule port {port}")
     return ruleset
 
 
@@ -135,6 +140,7 @@ class _Plan:
     parent: int
     ruleset: bytes
     rules: "list[tuple[str, int]]"
+    ports: "list[int]"
     filter: bytes
     cwd: str
     status: int
@@ -151,7 +157,7 @@ def _confine(plan: _Plan) -> None:
     if plan.sources is not None:
         _stage(plan.staging, plan.sources)
     _limit(plan.limits)
-    ruleset = _ruleset(plan.ruleset, plan.rules) if plan.ruleset else None
+    ruleset = _ruleset(plan.ruleset, plan.rules, plan.ports) if plan.ruleset else None
     if plan.user is not None:
         _become(plan.user)
     _die_with(plan.parent)
@@ -190,6 +196,8 @@ def main() -> None:
     if plan.kill:
         os.kill(-1, _KILL)  # everything that this user may signal; the caller itself is left out
         sys.exit(0)
+    for number in (_SIGPIPE, _SIGXFSZ):  # Python ignores them, and the command would go on doing so
+        _libc.signal(number, None)
     os.set_inheritable(plan.status, plan.pass_status)
     os.write(plan.status, f"missing {_execute(plan)}\n".encode(errors="replace"))
     sys.exit(127)

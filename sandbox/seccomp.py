@@ -56,6 +56,9 @@ _NUMBERS = {
     "reboot": (169, 142),
     "request_key": (249, 218),
     "semget": (64, 190),
+    "sendmmsg": (307, 269),
+    "sendmsg": (46, 211),
+    "sendto": (44, 206),
     "setdomainname": (171, 162),
     "sethostname": (170, 161),
     "setns": (308, 268),
@@ -100,6 +103,10 @@ _NEW_NAMESPACES = 0x7E020080
 _TIOCSTI, _TIOCLINUX = 0x5412, 0x541C  # type characters into a terminal
 _STREAM_KINDS = (1, 5)  # SOCK_STREAM, SOCK_SEQPACKET: on a datagram socket each message may name another receiver
 _KIND_MASK = 0xF
+_INTERNET = (2, 10)  # AF_INET, AF_INET6
+_TCP_PROTOCOLS = (0, 6)
+_SENDING = {"sendto": 3, "sendmsg": 2, "sendmmsg": 3}  # where the flags are
+_FAST_OPEN = 0x20000000
 
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _AND, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x54, 0x06
 _ALLOW, _KILL, _ERROR = 0x7FFF0000, 0x80000000, 0x00050000
@@ -118,14 +125,24 @@ def kernel_filter() -> bytes:
     return _assemble(_closed_to_all())
 
 
-def lone_filter(*, network: bool) -> bytes:
-    """Without namespaces: also no look at other processes and, without ``network``, no socket but a connected pair."""
+def lone_filter(*, tcp: bool) -> bytes:
+    """Without namespaces: also no look at other processes, and no socket but a connected pair and, with ``tcp``, one of
+    TCP itself, for that is the only kind whose ports Landlock can close."""
     rules = [*_closed_to_all(), *_refuse(_OTHERS, errno.EPERM)]
-    if not network:
-        rules += _refuse(("socket", "connect"), errno.EACCES)
-        kinds = [(_EQUAL, len(_STREAM_KINDS) - place, 0, kind) for place, kind in enumerate(_STREAM_KINDS)]
-        rules += _only_if("socketpair", [_argument(1), (_AND, 0, 0, _KIND_MASK), *kinds, _error(errno.EACCES)])
+    rules += _only_if("socketpair", [_argument(1), (_AND, 0, 0, _KIND_MASK), *_unless(_STREAM_KINDS)])
+    if not tcp:
+        return _assemble([*rules, *_refuse(("socket", "connect"), errno.EACCES)])
+    checks = [_argument(0), *_unless(_INTERNET), _argument(1), (_AND, 0, 0, _KIND_MASK), *_unless(_STREAM_KINDS[:1])]
+    rules += _only_if("socket", [*checks, _argument(2), *_unless(_TCP_PROTOCOLS)])
+    for name, flags in _SENDING.items():  # sending may connect, and is not asked where to
+        rules += _only_if(name, [_argument(flags), (_ANY_BIT, 0, 1, _FAST_OPEN), _error(errno.EACCES)])
     return _assemble(rules)
+
+
+def _unless(values: tuple[int, ...]) -> list[Instruction]:
+    """Refuse what is none of ``values``."""
+    equal = [(_EQUAL, len(values) - place, 0, value) for place, value in enumerate(values)]
+    return [*equal, _error(errno.EACCES)]
 
 
 def _assemble(rules: Iterable[Instruction]) -> bytes:

@@ -8,6 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
 
+from sandbox.egress.policy import Egress, Refusal
+
 MIB = 1024 * 1024
 
 OnOutput = Callable[[bytes], None]
@@ -62,7 +64,8 @@ class Command:
     cwd: str
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
-    network: bool = False
+    egress: Egress | None = None
+    """The way out through a proxy of ours; without it there is no network but the command's own loopback."""
     stdin: bytes = b""
     limits: Limits = Limits()
 
@@ -96,6 +99,8 @@ class Finished:
     stdout: bytes = b""
     """Only when the streams were asked for apart; ``output`` then holds this and ``stderr`` one after the other."""
     stderr: bytes = b""
+    refused: tuple[Refusal, ...] = ()
+    """Places that it tried to reach through ``Command.egress`` and must not."""
 
     @property
     def ok(self) -> bool:
@@ -110,6 +115,8 @@ class Isolation:
     name: str
     degraded: bool
     detail: str
+    leaks: bool = False
+    """A command with ``egress`` can go around the proxy and reach what this machine reaches."""
 
 
 class Sandbox(Protocol):

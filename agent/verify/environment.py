@@ -19,11 +19,12 @@ from typing import Final
 
 from agent.errors import GraftsmithError, UserError
 from agent.events import Events
-from agent.verify.registries import Registries
+from agent.verify.registries import ALLOW, Registries
 from agent.verify.toolchains import TOOLCHAINS
 from agent.verify.toolchains.base import ENVIRONMENT, Step, TestPlan, shell
 from agent.workspace import Checkout, Workspace
 from sandbox import remove_tree
+from sandbox.egress.policy import Destination, Egress, Refusal
 from sandbox.text import clean
 from sandbox.toolchain import mounts_for
 from sandbox.types import Cancelled, Command, Finished, Limits, Mount, Sandbox
@@ -166,11 +167,16 @@ class Installer:
                 "PATH": _path(tools),
             },
         )
-        notes = [f"registry setting left out because it holds a credential: {name}" for name in registries.refused]
+        notes = [
+            f"package registry setting left out: {name}, because {why}" for name, why in registries.left_out.items()
+        ]
+        if self.sandbox.isolation.leaks:
+            notes.append("the set-up was not kept from this machine's network: its kernel has no Landlock 4")
         self.sandbox.own(folder)
         try:
             for step in steps:
-                finished = self._run(step.argv, checkout, inside, self.limits, network=True, env=step.env)
+                finished = self._run(step.argv, checkout, inside, self.limits, egress=registries.egress, env=step.env)
+                notes += map(_refused, finished.refused)
                 if not finished.ok:
                     if step.required:
                         raise _failed(step, finished)
@@ -178,7 +184,7 @@ class Installer:
         finally:
             self.sandbox.reclaim(folder)
             self.sandbox.reclaim(checkout.path)
-        return tuple(notes)
+        return tuple(dict.fromkeys(notes))
 
     def _run(
         self,
@@ -187,7 +193,7 @@ class Installer:
         tools: Environment,
         limits: Limits,
         *,
-        network: bool = False,
+        egress: Egress | None = None,
         env: Mapping[str, str] | None = None,
     ) -> Finished:
         command = Command(
@@ -195,7 +201,7 @@ class Installer:
             cwd=self.workspace.spec.view,
             env={**COMMON, **tools.env, **(env or {})},
             mounts=(*checkout.mounts, *tools.mounts),
-            network=network,
+            egress=egress,
             limits=limits,
         )
         finished = self.sandbox.run(command, cancelled=self.cancelled)
@@ -207,6 +213,7 @@ class Installer:
             exit_code=finished.exit_code,
             seconds=round(finished.seconds, 3),
             output=clean(finished.output, 2_000),
+            refused=[str(refusal) for refusal in finished.refused],
         )
         return finished
 
@@ -276,9 +283,14 @@ def _walk(checkout: Path, below: str, tracked: frozenset[str], folders: set[str]
 def _failed(step: Step, finished: Finished) -> GraftsmithError:
     return SetupFailed(
         f"The set-up command failed: {_spoken(step)} ({_ending(finished)})",
-        why=clean(finished.output, 1_500).strip(),
+        why="\n".join((clean(finished.output, 1_500).strip(), *map(_refused, finished.refused[:5]))).strip(),
         todo="Give the commands that set the project up in its configuration",
     )
+
+
+def _refused(refusal: Refusal) -> str:
+    place = Destination(refusal.host, refusal.port)
+    return f"the set-up may not reach {place}: {refusal.why}. To allow it, set {ALLOW}={place}"
 
 
 def _spoken(step: Step) -> str:

@@ -1,7 +1,8 @@
 """Where the set-up phase may fetch packages from: this machine's own registry settings, without any credential. Pure.
 
 The values are read by the caller. The set-up runs code of strangers (build scripts), so an address that carries a
-password, or a key for a registry, is not handed over.
+password, or a key for a registry, is not handed over; and nothing is in reach but the registries: those that the
+settings name, and where they name none those that the clients come with.
 """
 
 from __future__ import annotations
@@ -9,11 +10,13 @@ from __future__ import annotations
 import configparser
 import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from sandbox.egress.policy import Destination, Egress
 from sandbox.types import Mount
 
 # Variables of package clients that say where and how to fetch; nothing else passes.
@@ -25,7 +28,28 @@ _VARIABLES: Final = re.compile(
     r"|CARGO_(HTTP_CAINFO|HTTP_PROXY|REGISTRIES_[A-Z0-9_]+_INDEX)"
     r"|(https?|HTTPS?|no|NO)_(proxy|PROXY)"
     r"|(SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|NODE_EXTRA_CA_CERTS)"
+    r"|GRAFTSMITH_EGRESS_ALLOW|npmrc"
 )
+ALLOW: Final = "GRAFTSMITH_EGRESS_ALLOW"
+"""The operator's own list of further places: ``host:port``, separated by commas."""
+# This machine's way out, the first that is set; inside the sandbox there is another one.
+_PROXIES: Final = (
+    *("https_proxy", "HTTPS_PROXY", "http_proxy", "HTTP_PROXY", "PIP_PROXY", "npm_config_https_proxy"),
+    *("npm_config_proxy", "CARGO_HTTP_PROXY"),
+)
+_EXCEPTIONS: Final = ("no_proxy", "NO_PROXY", "npm_config_noproxy")
+# What a client uses as long as no setting of its own names another place. Source: each client's documentation.
+_DEFAULTS: Final = (
+    (r"PIP_INDEX_URL|UV_(INDEX_URL|DEFAULT_INDEX)", ("index.invalid", "files.invalid")),
+    (r"npm_config_registry", ("js.invalid", "yarn.invalid")),
+    (r"GOPROXY", ("go.invalid",)),
+    (r"GOSUMDB", ("gosum.invalid",)),
+    (r"CARGO_REGISTRIES_CRATES_IO_INDEX", ("crates.invalid", "crate-files.invalid")),
+    (r"(?!)", ("central.invalid", "gradle-plugins.invalid", "gradle.invalid")),
+    (r"(?!)", ("gems.invalid", "index.gems.invalid")),
+    (r"(?!)", ("php.invalid", "api.github.com", "codeload.github.com")),
+)
+_HIDDEN: Final = "(left out)"
 _PIP_OPTIONS: Final = (
     "index-url",
     "extra-index-url",
@@ -41,12 +65,15 @@ _NPM_OPTIONS: Final = ("registry", "cafile", "proxy", "https-proxy", "noproxy", 
 
 @dataclass(frozen=True)
 class Registries:
-    """Environment and read-only mounts of the set-up phase."""
+    """Environment, read-only mounts and the way out of the set-up phase."""
 
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
-    refused: tuple[str, ...] = ()
-    """Names of the settings that were left out because they hold a credential."""
+    egress: Egress = field(default_factory=Egress)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    """Settings that are not handed over (name → why)."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """All this as settings again, for ``of`` in another process. Without any credential."""
 
     @classmethod
     def of(cls, env: Mapping[str, str], *, pip_conf: str = "", npmrc: str = "") -> Registries:
@@ -55,11 +82,69 @@ class Registries:
         The environment wins over the files, as it does in the clients.
         """
         given = {name: value for name, value in env.items() if _VARIABLES.fullmatch(name)}
-        settings = {**dict(_from_pip(pip_conf)), **dict(_from_npm(npmrc)), **given}
-        secret = {name for name, value in settings.items() if holds_credential(value)}
-        secret |= {"npmrc" for _ in re.finditer(r"(?im)_(auth|authtoken|password)\s*=", npmrc)}
-        kept = {name: value for name, value in settings.items() if name not in secret and value}
-        return cls(kept, tuple(_mounts(kept)), tuple(sorted(secret)))
+        found = {**dict(_from_pip(pip_conf)), **dict(_from_npm(npmrc)), **given}
+        if re.search(r"(?im)_(auth|authtoken|password)\s*=", npmrc):
+            found["npmrc"] = _HIDDEN
+        secret = {name for name, value in found.items() if value == _HIDDEN or holds_credential(value)}
+        kept = {name: value for name, value in found.items() if name not in secret and value}
+        upstream, strange = _upstream(kept)
+        inside = {n: v for n, v in kept.items() if n not in (*_PROXIES, *_EXCEPTIONS, ALLOW)}
+        return cls(
+            env=inside,
+            mounts=tuple(_mounts(inside)),
+            egress=Egress(tuple(_allowed(inside, kept.get(ALLOW, ""))), upstream, tuple(_exceptions(kept))),
+            left_out={**dict.fromkeys(sorted(secret), "it holds a credential"), **strange},
+            settings={**kept, **dict.fromkeys(secret, _HIDDEN)},
+        )
+
+
+def places(text: str) -> tuple[Destination, ...]:
+    """Read a list as in ``ALLOW``; without a port it is that of HTTPS. Raises ValueError, for a person."""
+    return tuple(_place(word, 443) for word in re.split(r"[\s,]+", text) if word)
+
+
+def _place(word: str, port: int) -> Destination:
+    try:
+        parts = urlsplit(word if "://" in word else f"//{word}")
+        host, port = parts.hostname or "", parts.port or port
+    except ValueError as error:
+        raise ValueError(f"{word!r} is not of the form host:port") from error
+    if not re.fullmatch(r"[a-z0-9._:-]+", host) or "@" in parts.netloc or (parts.path and "://" not in word):
+        raise ValueError(f"{word!r} is not of the form host:port")
+    return Destination(host.rstrip("."), port, private=True)
+
+
+def _allowed(settings: Mapping[str, str], more: str) -> Iterator[Destination]:
+    named = [place for value in settings.values() for place in _addresses(value)]
+    yield from dict.fromkeys((*named, *places(more)))
+    hosts = {place.host for place in named}
+    for setting, defaults in _DEFAULTS:
+        if hosts & set(defaults) or not any(re.fullmatch(setting, name) for name in settings):
+            yield from (Destination(host, 443) for host in defaults)
+
+
+def _addresses(value: str) -> Iterator[Destination]:
+    for url in re.findall(r"(?i)\bhttps?://[^\s,|\"']+", value):
+        with suppress(ValueError):  # no client can use it either
+            yield _place(url, 80 if url.lower().startswith("http:") else 443)
+
+
+def _upstream(settings: Mapping[str, str]) -> tuple[Destination | None, Mapping[str, str]]:
+    """This machine's own proxy, or why it can't be used."""
+    name = next((name for name in _PROXIES if name in settings), None)
+    if name is None:
+        return None, {}
+    value = settings[name]
+    try:
+        return _place(value if value.lower().startswith("http://") or "://" not in value else "", 80), {}
+    except ValueError:
+        return None, {name: "only a proxy at http://host:port can be asked"}
+
+
+def _exceptions(settings: Mapping[str, str]) -> Iterator[str]:
+    value = next((settings[name] for name in _EXCEPTIONS if name in settings), "")
+    words = (word.strip().lower().lstrip(".") for word in value.split(","))
+    return (word.partition(":")[0] for word in words if word)
 
 
 def holds_credential(value: str) -> bool:

@@ -27,7 +27,7 @@ NAME: Final = "java"
 PROGRAMS: Final = ("java", "javac", "mvn", "gradle")
 INSTALLED: Final[Mapping[str, str]] = {
     "GRADLE_USER_HOME": f"{ENVIRONMENT}/gradle",
-    "MAVEN_ARGS": f"-Dmaven.repo.local={ENVIRONMENT}/m2",
+    "MAVEN_OPTS": f"-Dmaven.repo.local={ENVIRONMENT}/m2",
 }
 _MAVEN: Final = r"mvnw?|mvnd"
 _GRADLE: Final = r"gradlew?"

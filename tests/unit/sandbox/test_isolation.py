@@ -15,6 +15,7 @@ import pytest
 from sandbox import open_sandbox, process
 from sandbox.bubblewrap import Bubblewrap
 from sandbox.container import ContainerFallback
+from sandbox.egress.policy import Egress
 from sandbox.errors import SandboxBroken, SandboxUnavailable
 from sandbox.types import Command, End, Limits, Mount, Sandbox
 from sandbox.users import processes_of
@@ -146,7 +147,7 @@ print('end')
     assert finished.output == b"end\n"
 
 
-def test_a_set_up_with_network_still_does_not_reach_abstract_sockets(script: Shell) -> None:
+def test_a_set_up_with_a_way_out_does_not_reach_abstract_sockets(script: Shell) -> None:
     with socket.socket(socket.AF_UNIX) as abstract:
         name = f"graftsmith-test-{os.getpid()}"
         abstract.bind("\0" + name), abstract.listen()
@@ -154,16 +155,19 @@ def test_a_set_up_with_network_still_does_not_reach_abstract_sockets(script: She
         finished = script(
             TRY
             + """
-client = socket.socket(socket.AF_UNIX)
-attempt('abstract', lambda: client.connect('\\0' + sys.argv[1]) or 'reached')
+attempt('abstract', lambda: socket.socket(socket.AF_UNIX).connect('\\0' + sys.argv[1]) or 'reached')
 socket.socket(socket.AF_INET).close()
 print('end')
 """,
             name,
-            network=True,
+            egress=Egress(),
         )
 
     assert finished.output == b"end\n"
+
+
+def test_a_command_starts_with_no_signal_ignored(shell: Shell) -> None:
+    assert shell("grep SigIgn /proc/self/status").output.split()[-1].strip(b"0") == b""
 
 
 def test_the_rarely_used_parts_of_the_kernel_are_closed(script: Shell) -> None:

@@ -9,7 +9,8 @@ import pytest
 
 from agent.types import SuiteStatus
 from agent.verify.environment import SetupFailed
-from agent.verify.registries import Registries, holds_credential
+from agent.verify.registries import ALLOW, Registries, holds_credential, places
+from sandbox.egress.policy import Destination
 from tests.unit.verify.conftest import MakeBench
 
 FILES = {
@@ -102,10 +103,45 @@ def test_registry_settings_pass_without_credentials(tmp_path: Path) -> None:
     )
     assert found.env == {
         "PIP_FIND_LINKS": str(wheels),
-        "HTTPS_PROXY": "http://proxy.invalid:3128",
         "npm_config_registry": "https://npm.invalid/",
         "npm_config_cafile": "/nonexistent.pem",
     }
-    assert found.refused == ("PIP_EXTRA_INDEX_URL", "PIP_INDEX_URL", "npmrc")
+    why = "it holds a credential"
+    assert found.left_out == {"PIP_EXTRA_INDEX_URL": why, "PIP_INDEX_URL": why, "npmrc": why}
+    assert "secret" not in repr(found) and "abc" not in repr(found)
+    assert Registries.of(found.settings) == found
     assert [(mount.source, mount.target, mount.writable) for mount in found.mounts] == [(wheels, str(wheels), False)]
     assert holds_credential("https://a:b@c/") and not holds_credential("https://c/ http://d:80/x@y")
+
+
+def _hosts(found: Registries) -> set[str]:
+    return {str(place) for place in found.egress.allowed}
+
+
+def test_a_set_up_may_reach_the_registries_that_are_configured_and_no_others() -> None:
+    usual = _hosts(Registries.of({}))
+    assert {"index.invalid:443", "files.invalid:443", "js.invalid:443", "go.invalid:443"} < usual
+    assert not any(place.private for place in Registries.of({}).egress.allowed)
+
+    mirror = {"PIP_INDEX_URL": "http://10.0.0.7:3141/root/pypi", "npm_config_registry": "https://npm.invalid/x/"}
+    found = Registries.of({**mirror, ALLOW: "Files.invalid:8443, other.invalid"})
+    assert {"10.0.0.7:3141", "npm.invalid:443", "files.invalid:8443", "other.invalid:443"} < _hosts(found)
+    assert not {"index.invalid:443", "files.invalid:443", "js.invalid:443"} & _hosts(found)
+    assert found.egress.find("10.0.0.7", 3141).private
+    assert ALLOW not in found.env
+
+    assert _hosts(Registries.of({"PIP_INDEX_URL": "https://index.invalid/simple"})) == usual
+
+
+def test_this_machines_own_proxy_is_asked_from_outside_the_sandbox() -> None:
+    found = Registries.of({"HTTPS_PROXY": "http://proxy.invalid:3128", "NO_PROXY": "localhost, .inside.invalid:8080"})
+    assert found.env == {}
+    assert found.egress.upstream == Destination("proxy.invalid", 3128, private=True)
+    assert found.egress.direct == ("localhost", "inside.invalid")
+    assert Registries.of({"https_proxy": "socks5://proxy.invalid:1080"}).left_out.keys() == {"https_proxy"}
+
+
+@pytest.mark.parametrize("text", ["a.invalid:x", "user@a.invalid", "*.a.invalid", "a.invalid/path", "a.invalid:70000"])
+def test_a_place_that_can_not_be_read_is_named(text: str) -> None:
+    with pytest.raises(ValueError, match="is not of the form host:port"):
+        places(text)

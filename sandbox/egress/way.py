@@ -1,0 +1,82 @@
+"""Leads a command's connections out to the proxy."""
+
+from __future__ import annotations
+
+import array
+import asyncio
+import os
+import socket
+import sys
+from dataclasses import replace
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from sandbox.egress.policy import Egress, variables
+from sandbox.egress.proxy import Arrival
+from sandbox.toolchain import mounts_for
+from sandbox.types import Command
+
+_PORT: Final = 3128
+"""Nothing else can be there: the network inside is the command's own."""
+
+
+class Way:
+    """A pair of sockets over which ``door`` hands its listener out. Close it once the command is over."""
+
+    def __init__(self) -> None:
+        self._ours, self._theirs = socket.socketpair()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+        self._ours.close()
+        self._theirs.close()
+
+    @property
+    def inside(self) -> int:
+        """The descriptor for the command."""
+        return self._theirs.fileno()
+
+    def lead(self, command: Command, egress: Egress) -> Command:
+        """The same command behind ``door``, which the interpreter that runs us carries out."""
+        python = os.path.realpath(sys.executable)
+        door = Path(__file__).with_name("door.py").read_text(encoding="utf-8")
+        return replace(
+            command,
+            argv=(python, "-I", "-S", "-E", "-c", door, str(self.inside), str(_PORT), *command.argv),
+            env={**command.env, **variables(egress, _PORT)},
+            mounts=(*mounts_for(python, "", None)[0], *command.mounts),
+        )
+
+    async def arrive(self) -> socket.socket | None:
+        """See ``Proxy``. ``None`` when the other end was closed before."""
+        loop = asyncio.get_running_loop()
+        there = asyncio.Event()
+        loop.add_reader(self._ours, there.set)
+        try:
+            await there.wait()
+        finally:
+            loop.remove_reader(self._ours)
+        numbers = array.array("i")
+        _, rest, _, _ = self._ours.recvmsg(1, socket.CMSG_SPACE(numbers.itemsize), socket.MSG_CMSG_CLOEXEC)
+        for level, kind, data in rest:
+            if (level, kind) == (socket.SOL_SOCKET, socket.SCM_RIGHTS):
+                numbers.frombytes(data[: numbers.itemsize])
+        return socket.socket(fileno=numbers[0]) if numbers else None
+
+
+def on_loopback() -> tuple[socket.socket, int]:
+    """A listening socket on this machine's loopback, and its port: for a sandbox that has no network of its own."""
+    made = socket.create_server(("127.0.0.1", 0), backlog=128)
+    return made, made.getsockname()[1]
+
+
+def ready(listener: socket.socket) -> Arrival:
+    """A listener that is there already."""
+
+    async def arrive() -> socket.socket:
+        return listener
+
+    return arrive
