@@ -11,11 +11,12 @@ import errno
 import os
 import signal
 import sys
+from functools import partial
 from pathlib import Path
 
 from agent import pipeline
 from agent.files import replace_file
-from agent.model.client import ModelClient
+from agent.model.client import for_run
 from agent.record import CANCEL, DISK_FULL, EVENTS, RESULT, keep_spec
 from agent.types import RunSpec
 
@@ -40,7 +41,7 @@ def main() -> None:
     keep_spec(work_dir, spec)
     result = pipeline.run(
         spec,
-        make_model=lambda meter, events, stop: ModelClient(spec.model, meter=meter, events=events, cancelled=stop),
+        make_model=partial(for_run, spec),
         event_file=work_dir / EVENTS,
         cancelled=(work_dir / CANCEL).exists,
     )

@@ -10,12 +10,12 @@ from collections.abc import Callable, Mapping
 from importlib.resources import files
 from pathlib import Path
 
-from pydantic import Field, TypeAdapter, ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from agent.errors import OperatorError, UserError
 from agent.model.tokens import estimate_tokens as estimate_tokens
 from agent.model.types import CallUsage
-from agent.types import Budget, Usage, Value
+from agent.types import Budget, ModelEndpoint, Price, Usage
 
 NEARLY = 0.8
 
@@ -27,25 +27,15 @@ class BudgetReached(UserError):
 # ── prices ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-class Price(Value):
-    """Dollars for a million tokens."""
-
-    input: float = Field(ge=0)
-    cached: float = Field(ge=0)
-    """Input that the provider had in its prompt cache."""
-    output: float = Field(ge=0)
-
-    def of(self, usage: CallUsage) -> float:
-        fresh = usage.input_tokens - usage.cached_tokens
-        return (fresh * self.input + usage.cached_tokens * self.cached + usage.output_tokens * self.output) / 1e6
-
-
 Prices = Mapping[str, Price]
 """Model name → price."""
 
 
 def load_prices(path: Path | None = None) -> Prices:
-    """The price table that ships, or the one at ``path``: ``{"models": {name: {"input", "cached", "output"}}, ...}``.
+    """The price table that ships, or the one at ``path``.
+
+    Its form is ``{"models": {name: {"input", "cached", "output", "context"}}, ...}``, the last of them optional; see
+    ``Price``.
 
     Raises:
         OperatorError: the file can't be read or has another form.
@@ -58,11 +48,33 @@ def load_prices(path: Path | None = None) -> Prices:
         raise OperatorError(f"the price table {path} can't be used", why=why, todo="Correct it or unset it") from error
 
 
+def cost(price: Price, usage: CallUsage) -> float:
+    """Dollars of one call."""
+    fresh = usage.input_tokens - usage.cached_tokens
+    return (fresh * price.input + usage.cached_tokens * price.cached + usage.output_tokens * price.output) / 1e6
+
+
 def price_of(model: str, prices: Prices) -> Price | None:
     """The price of ``model``. A prefix (``openai/``) and a date at the end (``-2025-08-07``) don't matter."""
     name = model.rsplit("/", 1)[-1]
     undated = re.sub(r"-\d{4}-?\d{2}-?\d{2}$", "", name)
     return next((prices[known] for known in (model, name, undated) if known in prices), None)
+
+
+DEFAULT_ROOM = 64_000
+"""Tokens of a request to a model of which nothing is known."""
+LONGEST_ROOM = 128_000
+"""Even where a model takes more: the history is sent, and paid for, with every call."""
+_SURE = 0.8
+"""Share of a model's window that is filled: our count is an estimate, and a reply has to fit in too."""
+
+
+def room_of(model: ModelEndpoint, prices: Prices) -> int:
+    """Tokens that a request to ``model`` may take: by the operator's word, else by the table, else a guess."""
+    if model.context_tokens:
+        return model.context_tokens
+    price = price_of(model.model, prices)
+    return min(LONGEST_ROOM, int(price.context * _SURE)) if price and price.context else DEFAULT_ROOM
 
 
 # ── the meter ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -121,7 +133,7 @@ class Meter:
             if price is None:
                 self._unpriced = True
             else:
-                self._known_dollars += price.of(call)
+                self._known_dollars += cost(price, call)
             self._usage = Usage(
                 calls=before.calls + 1,
                 input_tokens=before.input_tokens + call.input_tokens,

@@ -1,30 +1,38 @@
 """The conversation with the model: ask, run the tools that it calls, ask again, until it says that it is done.
 
-The history is append-only, so that a provider's prompt cache hits on everything but the newest messages.
+The history is append-only, so that a provider's prompt cache hits on everything but the newest messages, until it no
+longer fits into what the model can hold (``history``).
 """
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 from agent import prompts, tools
-from agent.budget import Meter
+from agent.budget import DEFAULT_ROOM, Meter
 from agent.errors import GraftsmithError
 from agent.events import Events
+from agent.history import cut_back, tokens
 from agent.model.errors import ContextTooLong
+from agent.model.tokens import estimate_tokens
 from agent.model.types import Finish, JsonSchema, Message, Model, OnText, Reply, ToolCall, ToolSpec
 from agent.tools import ToolContext, ToolResult
 from agent.tools.base import Conclusion, StepDone, Tool
 
 MAX_SAME = 4
 """Equal pairs of action and result after which the run is stuck."""
-_LARGE_CHARS = 1_000
-_LEFT_OUT = "[the rest is left out to save room; call again for it]"
+SMALLER = 0.9
+"""Share of a request that was too long, which the next one may take."""
 MAX_IDLE = 3
 """Replies in a row without a usable tool call."""
+
+
+_count = lru_cache(8_192)(estimate_tokens)  # the same texts are counted before every call
 
 
 class Stuck(GraftsmithError):
@@ -33,12 +41,20 @@ class Stuck(GraftsmithError):
 
 @dataclass
 class Conversation:
-    """A growing history, and what it has cost."""
+    """A growing history, and what it has cost.
+
+    Args:
+        room: tokens that a request may take, as far as we know; less when the endpoint finds one too long.
+        seed: the run's secret, for fences.
+    """
 
     model: Model
     meter: Meter
     events: Events
     messages: list[Message] = field(default_factory=list)
+    room: int = DEFAULT_ROOM
+    seed: str = ""
+    _kept: dict[str, Message] = field(default_factory=dict)
     _warned: bool = False
 
     def ask(
@@ -54,24 +70,36 @@ class Conversation:
             BudgetReached: before the call.
             GraftsmithError: what the model could not recover from.
         """
-        try:
-            reply = self.model.complete(self.messages, tools=tools, schema=schema, on_text=on_text)
-        except ContextTooLong:
-            if not self._shrink():
-                raise
-            reply = self.model.complete(self.messages, tools=tools, schema=schema, on_text=on_text)
-        self.messages.append(reply.as_message())
-        return reply
+        beside = _count(json.dumps([tools, schema], default=dict))
+        self._cut_back(beside)
+        while True:
+            try:
+                reply = self.model.complete(self.messages, tools=tools, schema=schema, on_text=on_text)
+            except ContextTooLong:
+                self.room = int((tokens(self.messages, _count) + beside) * SMALLER)
+                if not self._cut_back(beside):
+                    raise
+                continue
+            self.messages.append(reply.as_message())
+            return reply
 
-    def _shrink(self) -> bool:
-        """Leave out the large results of the older half; false when that frees nothing. Costs the prompt cache once."""
-        older = len(self.messages) // 2
-        large = [i for i, m in enumerate(self.messages[:older]) if m.role == "tool" and len(m.content) > _LARGE_CHARS]
-        for place in large:
-            kept = self.messages[place]
-            self.messages[place] = kept.model_copy(update={"content": f"{kept.content[:200]}\n{_LEFT_OUT}"})
-        self.events.emit("decision", shrunk=len(large))
-        return bool(large)
+    def _cut_back(self, beside: int) -> bool:
+        """Make room where there is none; false when there was enough, or no more can be made.
+
+        Args:
+            beside: tokens of a request that are not of the history.
+        """
+        before = tokens(self.messages, _count)
+        kept = tuple(self._kept.values())
+        self.messages = cut_back(self.messages, self.room - beside, _count, kept=kept, seed=self.seed)
+        after = tokens(self.messages, _count)
+        if after < before:
+            self.events.emit("decision", cut_back={"from": before, "to": after})
+        return after < before
+
+    def keep(self, what: str) -> None:
+        """The newest message stays when room is made, in place of the one that was kept as ``what`` before."""
+        self._kept[what] = self.messages[-1]
 
     def say(self, text: str) -> None:
         """Append a message of ours."""

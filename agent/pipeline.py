@@ -16,7 +16,7 @@ from pathlib import Path
 
 from agent import ask, brief, config, endings, judge, loop, plan, planning, prompts, review, tools
 from agent.ask import NOBODY, Asker
-from agent.budget import Meter, load_prices
+from agent.budget import Meter, load_prices, room_of
 from agent.course import ENDS, Course, Event, State
 from agent.endings import Ending
 from agent.errors import GraftsmithError
@@ -124,7 +124,6 @@ def run(
     make_model: MakeModel,
     event_file: Path,
     listeners: tuple[Listener, ...] = (),
-    prices: Path | None = None,
     cancelled: Callable[[], bool] = lambda: False,
     asker: Asker = NOBODY,
 ) -> RunResult:
@@ -134,17 +133,16 @@ def run(
         make_model: the model, given the meter that it must ask, the log that it must write and the cancel flag.
         event_file: the run's log; appended to.
         listeners: called with each event as it happens.
-        prices: a price table in place of the shipped one.
         cancelled: looked at between and inside calls.
         asker: hears the answer to a question.
 
     Raises:
-        OperatorError: no sandbox starts here (a question needs none), or the price table can't be read.
+        OperatorError: no sandbox starts here (a question needs none).
     """
     with ExitStack() as stack:
-        events = EventLog(event_file, secrets=(spec.model.api_key, spec.seed), listeners=listeners)
+        events = EventLog(event_file, secrets=spec.secrets, listeners=listeners)
         stack.callback(events.close)
-        meter = Meter(spec.budget, prices=load_prices(prices))
+        meter = Meter(spec.budget, prices=spec.prices or load_prices())
         run = Run(spec, events, meter, make_model(meter, events, cancelled), cancelled)
         stages = partial(_ask, asker=asker) if spec.mode == "ask" else partial(_stages, sandbox=open_sandbox())
         try:
@@ -183,7 +181,7 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
     if run.spec.change_set is not None:
         return _verify_given(run, measure, base.applied(run.spec.change_set))
     with run.stage(Stage.PLAN):
-        conversation = Conversation(run.model, run.meter, run.events)
+        conversation = _conversation(run)
         brief.open_task(conversation, run.spec, index, baseline, _history(base))
         if run.spec.kept:
             conversation.say(brief.kept(run.draft, run.spec.seed))
@@ -197,6 +195,13 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
             _answer(run, conversation, context, NOBODY)
         return endings.answered()
     return _work(run, measure, conversation, context, finished)
+
+
+def _conversation(run: Run) -> Conversation:
+    spec = run.spec
+    return Conversation(
+        run.model, run.meter, run.events, room=room_of(spec.model, spec.prices or load_prices()), seed=spec.seed
+    )
 
 
 def _index(run: Run, base: BaseTree) -> Index:
@@ -248,7 +253,7 @@ def _ask(run: Run, stack: ExitStack, asker: Asker) -> Ending:
         base = BaseTree.load(git, run.spec.base_sha)
     index = _index(run, base)
     with run.stage(Stage.ANSWER):
-        conversation = Conversation(run.model, run.meter, run.events)
+        conversation = _conversation(run)
         brief.open_question(conversation, run.spec, index, _history(base))
         context = ToolContext(base.draft(), index, run_tests=_nothing_is_run, run_command=_nothing_is_run)
         question: str = run.spec.task.title
@@ -340,6 +345,7 @@ def _work(
         if course.state in ENDS:
             return best.ending(course.state, judged)
         conversation.answer(finished.call, _handed_back(run, context, judged, course, event))
+        conversation.keep("verdict")
         finished = None
 
 

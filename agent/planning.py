@@ -45,6 +45,7 @@ def recall(conversation: Conversation, plan: Plan) -> None:
     """Put a plan that was made earlier into the conversation, where the model would have given it."""
     conversation.say(prompts.render("plan", work=False))
     conversation.messages.append(Message.assistant(plan.model_dump_json(exclude_defaults=True)))
+    conversation.keep("plan")
 
 
 def revise(
@@ -66,6 +67,7 @@ def _asked(conversation: Conversation, registry: Mapping[str, Tool[Any]], contex
     while len(refused) < MAX_REFUSED:
         conversation.warn_once_when_nearly_spent()
         reply = conversation.ask(tools=specs, schema=Plan.model_json_schema() if refused else None)
+        conversation.keep("plan")
         finished = None
         if reply.whole and reply.tool_calls:
             finished = loop.act(conversation, registry, context, reply, seen)

@@ -117,6 +117,19 @@ class ModelEndpoint(Value):
     base_url: str
     api_key: str = Field(repr=False)
     model: str
+    context_tokens: int | None = None
+    """How long a request may get, when the operator says so; else it is looked up."""
+
+
+class Price(Value):
+    """What a million tokens of a model cost, in dollars, and how many it can hold."""
+
+    input: float = Field(ge=0)
+    cached: float = Field(ge=0)
+    """Input that the provider had in its prompt cache."""
+    output: float = Field(ge=0)
+    context: int | None = Field(None, gt=0)
+    """Tokens of the longest input."""
 
 
 class Commands(Value):
@@ -172,13 +185,24 @@ class RunSpec(Value):
     """A stable key: installed environments are never shared between two repositories."""
     budget: Budget = Budget()
     model: ModelEndpoint
+    fallback: ModelEndpoint | None = None
+    """Asked when ``model`` does not answer for long, is gone, or has no credit left."""
+    prices: Mapping[str, Price] = Field(default_factory=dict)
+    """Model → price, from the operator; empty: the table that ships."""
     seed: str
     """Secret of this run; fences around untrusted text are derived from it."""
     command_timeout_s: float = 900.0
 
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """What no log may hold."""
+        return (self.seed, self.model.api_key, *([self.fallback.api_key] if self.fallback else []))
+
     def without_key(self) -> RunSpec:
         """This spec as it may be kept: the model's key is gone, the seed stays, since a replay needs it."""
-        return self.model_copy(update={"model": self.model.model_copy(update={"api_key": ""})})
+        models = {name: endpoint for name in ("model", "fallback") if (endpoint := getattr(self, name)) is not None}
+        bare = {name: endpoint.model_copy(update={"api_key": ""}) for name, endpoint in models.items()}
+        return self.model_copy(update=bare)
 
 
 # ── plan ─────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,18 +7,20 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from rich.console import Console
 
 from agent import pipeline, record
 from agent.ask import NOBODY, Asker
+from agent.budget import load_prices
 from agent.errors import UserError
 from agent.events import Listener
 from agent.files import replace_file
 from agent.git import Git
 from agent.local import came_with_repository
-from agent.model.client import ModelClient
+from agent.model.client import for_run
 from agent.tree import BaseTree
 from agent.types import BROKEN_OFF, ChangeSet, Commands, Mode, Plan, RunResult, RunSpec, Task
 from agent.workspace import apply, clone_local
@@ -94,10 +96,9 @@ def run(
     record.keep_spec(folder, spec)
     result = pipeline.run(
         spec,
-        make_model=lambda meter, events, stop: ModelClient(spec.model, meter=meter, events=events, cancelled=stop),
+        make_model=partial(for_run, spec),
         event_file=folder / record.EVENTS,
         listeners=listeners,
-        prices=settings.prices,
         cancelled=cancelled,
         asker=asker,
     )
@@ -135,6 +136,8 @@ def _spec(settings: EngineSettings, origin: Path, wish: Wish) -> RunSpec:
         registries=machine.registries,
         budget=settings.budget,
         model=settings.provider,
+        fallback=settings.fallback,
+        prices=load_prices(settings.prices),
         seed=secrets.token_hex(16),
         command_timeout_s=settings.command_timeout_s,
     )

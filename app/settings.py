@@ -65,6 +65,10 @@ class EngineSettings(BaseSettings):
     openai_api_key: SecretStr = Field(default=SecretStr(""), validation_alias="OPENAI_API_KEY", validate_default=True)
     """Empty only for an endpoint of the operator's own that asks for none."""
     openai_model: str = Field(validation_alias="OPENAI_MODEL")
+    openai_fallback_model: str = Field(default="", validation_alias="OPENAI_FALLBACK_MODEL")
+    """At the same endpoint: asked when the first one does not answer for long, is gone, or has no credit left."""
+    context_tokens: int | None = Field(default=None, ge=4_000, validation_alias="GRAFTSMITH_CONTEXT_TOKENS")
+    """How long a request to the model may get; without it, looked up by the model's name."""
 
     state_dir: Path = Field(default_factory=default_state_dir, validation_alias="GRAFTSMITH_STATE_DIR")
     """Everything we keep: databases, runs, caches. Others can pass through to a checkout, and list nothing."""
@@ -143,10 +147,22 @@ class EngineSettings(BaseSettings):
     @property
     def provider(self) -> ModelEndpoint:
         """The real model endpoint, with the real key: for our own process only, never for a run of the App."""
+        return self._at_the_provider(self.openai_model)
+
+    @property
+    def fallback(self) -> ModelEndpoint | None:
+        """The second model at the same endpoint, with the same key."""
+        return self._at_the_provider(self.openai_fallback_model) if self.openai_fallback_model else None
+
+    @property
+    def models(self) -> tuple[str, ...]:
+        """What a run may ask for, first choice first."""
+        return tuple(filter(None, (self.openai_model, self.openai_fallback_model)))
+
+    def _at_the_provider(self, model: str) -> ModelEndpoint:
+        key = self.openai_api_key.get_secret_value() or "none"
         return ModelEndpoint(
-            base_url=self.openai_base_url,
-            api_key=self.openai_api_key.get_secret_value() or "none",
-            model=self.openai_model,
+            base_url=self.openai_base_url, api_key=key, model=model, context_tokens=self.context_tokens
         )
 
 

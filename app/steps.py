@@ -388,10 +388,17 @@ class GitHubSteps:
             registries=self._machine.registries,
             repository=str(command.repository_id),
             budget=config.lowered(settings.budget, own.budget),
-            model=ModelEndpoint(base_url=self._endpoint, api_key=token, model=settings.openai_model),
+            model=self._model(settings.openai_model, token),
+            fallback=self._model(settings.openai_fallback_model, token) if settings.openai_fallback_model else None,
+            prices=self._meters.prices,
             seed=secrets.token_hex(16),
             command_timeout_s=settings.command_timeout_s,
         )
+
+    def _model(self, name: str, token: str) -> ModelEndpoint:
+        """Our own metered endpoint, as a run may use it."""
+        limit = self._settings.context_tokens
+        return ModelEndpoint(base_url=self._endpoint, api_key=token, model=name, context_tokens=limit)
 
     async def _keep_telling(self, work: Work, watch: Watch) -> None:
         """Edit the status comment when there is news; what can't be told now is told later or at the end."""

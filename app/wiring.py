@@ -63,7 +63,7 @@ def build(settings: Settings, *, port: int, pace: Pace | None = None, progress_s
         GatewayConfig(
             base_url=settings.openai_base_url,
             api_key=settings.openai_api_key.get_secret_value(),
-            models=(settings.openai_model,),
+            models=settings.models,
             token_secret=token_secret,
         ),
         meters,

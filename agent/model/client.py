@@ -23,7 +23,7 @@ from agent.model.errors import MalformedReply, Recovery, StreamBroken, TimedOut,
 from agent.model.recorded import CallLog, OpenCall
 from agent.model.tokens import Counter, estimate_tokens
 from agent.model.types import CallUsage, JsonSchema, Message, OnText, Reply, ToolSpec
-from agent.types import ModelEndpoint
+from agent.types import ModelEndpoint, RunSpec
 
 RESTARTED = "\n[the reply broke off and begins again]\n"
 """What ``on_text`` gets when text was shown and the call had to be repeated."""
@@ -273,6 +273,7 @@ class ModelClient:
                     raise
                 self._links.pop(0).close()
                 call.model = self._links[0].endpoint.model
+                call.attempts.append(f"going on with {call.model}")
 
     def _seconds(self) -> float:
         left = self._meter.seconds_left if self._meter else None
@@ -294,6 +295,11 @@ class ModelClient:
             sleep=watch.sleep,
             reraise=True,
         )(attempt)
+
+
+def for_run(spec: RunSpec, meter: Meter, events: Events, cancelled: Callable[[], bool]) -> ModelClient:
+    """The model that ``spec`` names, with the second one behind it."""
+    return ModelClient(spec.model, fallback=spec.fallback, meter=meter, events=events, cancelled=cancelled)
 
 
 def pause(error: BaseException, attempt: int, limits: CallLimits, chance: float) -> float:

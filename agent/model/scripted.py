@@ -94,6 +94,8 @@ class Script(Value):
 
     sessions: tuple[Session, ...]
     model: str = "scripted"
+    only: bool = False
+    """Requests for another model are answered as one that is not there."""
     comment: str = ""
 
     @classmethod
@@ -299,8 +301,11 @@ class _Handler(BaseHTTPRequestHandler):
         except (ValueError, KeyError, TypeError):
             return self._error(400, "the body must be a JSON object with messages", "invalid_request_error")
         self.server.requests.append(request)
+        script = self.server.script
+        if script.only and request.get("model") != script.model:
+            return self._error(404, f"The model {request.get('model')!r} does not exist", "model_not_found")
         try:
-            step = self.server.script.step(messages, _attempt(self.headers.get("x-stainless-retry-count")))
+            step = script.step(messages, _attempt(self.headers.get("x-stainless-retry-count")))
         except Mismatch as error:
             # 501 and not 500: a client that repeats failures would repeat this one in vain.
             return self._error(501, str(error), "script_mismatch")

@@ -16,6 +16,7 @@ def serve_command() -> None:
     Settings, from the environment or .env:
       APP_ID, PRIVATE_KEY or PRIVATE_KEY_PATH, WEBHOOK_SECRET     from the App's page on GitHub
       OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL               any OpenAI-compatible endpoint
+      OPENAI_FALLBACK_MODEL                                       a second model at the same endpoint
       GITHUB_API_URL                                              only for an Enterprise server
       GRAFTSMITH_HOST, GRAFTSMITH_PORT, GRAFTSMITH_STATE_DIR      where to listen, where to keep things
 

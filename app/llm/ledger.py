@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from agent.budget import Meter, Prices
+from agent.budget import Meter, Prices, load_prices
 from agent.model.types import CallUsage
 from agent.types import Budget, Usage
 
@@ -35,12 +35,12 @@ class RunMeters:
     """Both of the above in this process's memory: for a server whose runs all end with it."""
 
     def __init__(self, prices: Prices | None = None) -> None:
-        self._prices = prices
+        self.prices = load_prices() if prices is None else prices
         self._meters: dict[str, Meter] = {}
 
     def open(self, run_id: str, budget: Budget, spent: Usage | None = None) -> None:
         """From now on ``run_id`` may make calls; ``spent`` is what earlier runs of its job took."""
-        self._meters[run_id] = Meter(budget, spent=spent, prices=self._prices)
+        self._meters[run_id] = Meter(budget, spent=spent, prices=self.prices)
 
     def close(self, run_id: str) -> Usage:
         """``run_id`` may make no more calls; what it took is the result."""

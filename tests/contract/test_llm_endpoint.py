@@ -16,14 +16,14 @@ import pytest
 import uvicorn
 from starlette.applications import Starlette
 
-from agent.budget import BudgetReached, Price
+from agent.budget import BudgetReached
 from agent.config import parse
 from agent.errors import OperatorError, UserError
 from agent.model import errors
 from agent.model.client import CallLimits, ModelClient
 from agent.model.scripted import serve
 from agent.model.types import Message
-from agent.types import Budget, ModelEndpoint
+from agent.types import Budget, ModelEndpoint, Price
 from app.llm.endpoint import Gateway, GatewayConfig, routes
 from app.llm.ledger import RunMeters
 from app.llm.provider import Limits

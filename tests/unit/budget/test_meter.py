@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from agent.budget import BudgetReached, Meter, Price, load_prices, price_of
+from agent.budget import DEFAULT_ROOM, LONGEST_ROOM, BudgetReached, Meter, cost, load_prices, price_of, room_of
 from agent.errors import OperatorError
 from agent.model.types import CallUsage
-from agent.types import Budget, Usage
+from agent.types import Budget, ModelEndpoint, Price, Usage
 
 PRICES = {"m": Price(input=2.0, cached=0.5, output=8.0)}
 FREE = Budget(dollars=None, tokens=None, minutes=None, steps=None)
@@ -122,7 +122,7 @@ def test_the_table_that_ships_is_sound() -> None:
 def test_a_table_of_ones_own(tmp_path: Path) -> None:
     file = tmp_path / "prices.json"
     file.write_text('{"models": {"mine": {"input": 1, "cached": 0.1, "output": 2}}}')
-    assert load_prices(file)["mine"].of(used(1_000_000)) == 1.0
+    assert cost(load_prices(file)["mine"], used(1_000_000)) == 1.0
 
 
 @pytest.mark.parametrize("text", ["{", "[]", "{}", '{"models": {"a": {"input": -1, "cached": 0, "output": 0}}}'])
@@ -131,3 +131,24 @@ def test_a_table_that_cant_be_used_is_named(tmp_path: Path, text: str) -> None:
     file.write_text(text)
     with pytest.raises(OperatorError, match="price table"):
         load_prices(file)
+
+
+@pytest.mark.parametrize(
+    ("context", "said", "room"),
+    [
+        (10_000, None, 8_000),
+        (1_000_000, None, LONGEST_ROOM),
+        (None, None, DEFAULT_ROOM),
+        (10_000, 50_000, 50_000),
+        (None, 1_000_000, 1_000_000),
+    ],
+)
+def test_how_long_a_request_may_get(context: int | None, said: int | None, room: int) -> None:
+    prices = {"m": Price(input=1, cached=1, output=1, context=context)}
+    model = ModelEndpoint(base_url="http://127.0.0.1/v1", api_key="k", model="provider/m", context_tokens=said)
+    assert room_of(model, prices) == room
+    assert room_of(model.model_copy(update={"model": "other", "context_tokens": None}), prices) == DEFAULT_ROOM
+
+
+def test_the_windows_that_ship_are_sound() -> None:
+    assert all(price.context and price.context >= 32_000 for price in load_prices().values())

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any
 
 import pytest
 
 from agent import loop
 from agent.budget import BudgetReached
+from agent.history import tokens
 from agent.loop import MAX_IDLE, MAX_SAME, Conversation, Stuck
 from agent.model.errors import ContextTooLong
-from agent.model.types import CallUsage, Finish, Message, Reply
+from agent.model.tokens import estimate_tokens
+from agent.model.types import CallUsage, Finish, Message, Reply, ToolCall
 from agent.tools import REGISTRY, Claim, ToolContext
 from agent.types import Budget
 from tests.unit.loop.conftest import Converse, answers, call, concluded, reply, said
@@ -102,7 +105,7 @@ def test_the_model_is_told_once_to_wrap_up(converse: Converse, context: ToolCont
 
 
 class Narrow:
-    """A model with a window of so many characters."""
+    """A model that can hold so many characters of messages."""
 
     def __init__(self, window: int) -> None:
         self.window = window
@@ -116,24 +119,51 @@ class Narrow:
 
 
 def _with_results(converse: Converse, model: Narrow, *sizes: int) -> Conversation:
+    """A turn for each result of so many characters."""
     conversation = converse({"content": "unused"})
     conversation.model = model
     for number, size in enumerate(sizes):
-        conversation.messages.append(Message(role="tool", content="x" * size, tool_call_id=str(number)))
+        asked = ToolCall(id=str(number), name="read", arguments='{"path": "a.py"}')
+        conversation.messages += [Message.assistant("", [asked]), Message.tool(asked, "some text " * (size // 10))]
     return conversation
 
 
-def test_a_conversation_that_is_too_long_loses_old_large_results(converse: Converse) -> None:
+def test_a_model_that_holds_less_than_thought_is_asked_again_with_less(converse: Converse) -> None:
     model = Narrow(6_000)
     conversation = _with_results(converse, model, 5_000, 100, 3_000, 500)
     conversation.ask()
     first, small, late, last = [message.content for message in model.seen[0] if message.role == "tool"]
-    assert first.startswith("x" * 200)
     assert "left out" in first
     assert (len(small), len(late), len(last)) == (100, 3_000, 500)
+    # What was learnt holds for the next call, which is not refused first.
+    conversation.messages += _with_results(converse, model, 5_000).messages[-2:]
+    conversation.ask()
+    assert len(model.seen) == 2
+
+
+def test_as_many_rounds_as_it_takes(converse: Converse) -> None:
+    model = Narrow(3_000)
+    conversation = _with_results(converse, model, *[5_000] * 8)
+    conversation.ask()
+    assert [message.content for message in model.seen[0]][:2] == ["You work.", "The task."]
+    assert model.seen[0][2].content.startswith("Earlier turns")
 
 
 def test_a_conversation_that_can_not_be_shortened_ends(converse: Converse) -> None:
-    conversation = _with_results(converse, Narrow(1_000), 900, 900)
+    conversation = _with_results(converse, Narrow(10), 100, 100)
     with pytest.raises(ContextTooLong):
         conversation.ask()
+
+
+def test_while_there_is_room_requests_only_grow(converse: Converse) -> None:
+    """The stable prefix: all of the request before, but for the few requests that follow a cut."""
+    model = Narrow(10**9)
+    conversation = converse({"content": "unused"})
+    conversation.model, conversation.room = model, 5_000
+    for _ in range(60):
+        conversation.messages += _with_results(converse, model, 1_000).messages[-2:]
+        conversation.ask()
+    pairs = list(pairwise(model.seen))
+    cuts = sum(tuple(later[: len(earlier)]) != tuple(earlier) for earlier, later in pairs)
+    assert 1 <= cuts <= 12
+    assert all(tokens(messages, estimate_tokens) <= 5_000 for messages in model.seen)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from agent.errors import RetryLater
@@ -75,6 +77,7 @@ def test_the_table_as_markdown() -> None:
     table = errors.recovery_table()
     assert table.count("\n") == len(errors.RECOVERIES) + 2
     assert "| `RateLimited` | 429, or an error that names a rate limit | retry | 6 | fall back |" in table
+    assert table in (Path(__file__).parents[3] / "docs" / "operating.md").read_text("utf-8")
 
 
 def test_an_error_without_a_row_stops() -> None:

@@ -58,6 +58,17 @@ def test_well_known_names_and_defaults(monkeypatch: pytest.MonkeyPatch, pem: str
         settings.app_id = 3
 
 
+def test_models(monkeypatch: pytest.MonkeyPatch, pem: str) -> None:
+    configure(monkeypatch, pem)
+    alone = load(Settings)
+    assert (alone.models, alone.fallback, alone.provider.context_tokens) == (("m-1",), None, None)
+    configure(monkeypatch, pem, OPENAI_FALLBACK_MODEL="m-2", GRAFTSMITH_CONTEXT_TOKENS="32000")
+    both = load(Settings)
+    assert both.models == ("m-1", "m-2")
+    assert both.fallback == both.provider.model_copy(update={"model": "m-2"})
+    assert both.provider.context_tokens == 32_000
+
+
 def test_everything_wrong_is_named_at_once_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("APP_ID", "my-app")
     monkeypatch.setenv("PRIVATE_KEY", "very-secret-not-a-key")

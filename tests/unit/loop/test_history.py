@@ -1,0 +1,95 @@
+"""What is left of a conversation when there is no room for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from agent.history import cut_back, tokens
+from agent.model.tokens import estimate_tokens
+from agent.model.types import Message, ToolCall
+
+HEAD = [Message.system("You work."), Message.user("The task is this."), Message.user("Begin with the plan.")]
+
+
+def turn(number: int, *sizes: int) -> list[Message]:
+    """One reply whose calls have results of so many words."""
+    arguments = json.dumps({"path": f"f{number}.py", "content": "x y " * 50})
+    calls = [ToolCall(id=f"{number}.{at}", name="read", arguments=arguments) for at, _ in enumerate(sizes)]
+    pairs = zip(calls, sizes, strict=True)
+    results = [Message.tool(call, f"result of {call.id}\n" + "word " * size) for call, size in pairs]
+    return [Message.assistant(f"Turn {number}.", calls), *results]
+
+
+CONVERSATIONS = st.lists(st.lists(st.integers(0, 800), max_size=3), max_size=12).map(
+    lambda sizes: [*HEAD, *(message for number, each in enumerate(sizes) for message in turn(number, *each))]
+)
+
+
+def unanswered(messages: Sequence[Message]) -> set[str]:
+    """Ids of calls without a result after them, and of results without a call before them."""
+    open_calls: set[str] = set()
+    wrong: set[str] = set()
+    for message in messages:
+        open_calls |= {call.id for call in message.tool_calls}
+        if message.role == "tool":
+            wrong |= {message.tool_call_id} - open_calls
+            open_calls.discard(message.tool_call_id)
+    return wrong | open_calls
+
+
+@settings(max_examples=120, deadline=None)
+@given(CONVERSATIONS, st.integers(50, 6_000), st.data())
+def test_whatever_is_cut_the_conversation_is_sound(messages: list[Message], room: int, data: st.DataObject) -> None:
+    kept = data.draw(st.lists(st.sampled_from(messages), max_size=2))
+    cut = cut_back(messages, room, estimate_tokens, kept=kept, seed="seed")
+    assert (cut == messages) if tokens(messages, estimate_tokens) <= room else (len(cut) <= len(messages))
+    assert cut[:3] == HEAD
+    assert all(message in cut for message in kept)
+    assert unanswered(cut) == set()
+    assert cut_back(messages, room, estimate_tokens, kept=kept, seed="seed") == cut, "the same in a replay"
+
+
+def test_large_results_go_first_the_largest_before_the_oldest() -> None:
+    messages = [*HEAD, *turn(1, 300), *turn(2, 1_500), *turn(3, 10), *turn(4, 400), *turn(5, 400)]
+    room = tokens(messages, estimate_tokens) - 1
+    cut = cut_back(messages, room, estimate_tokens)
+    assert len(cut) == len(messages)
+    shortened = [message.tool_call_id for message in cut if "left out to save room" in message.content]
+    assert shortened == ["2.0"]
+
+
+def test_then_the_oldest_turns_become_a_digest() -> None:
+    messages = [*HEAD, *(message for number in range(20) for message in turn(number, 60))]
+    plan, verdict = messages[len(HEAD)], messages[-8]
+    cut = cut_back(messages, 2_500, estimate_tokens, kept=(plan, verdict), seed="seed")
+    digest = cut[3].content
+    assert digest.startswith("Earlier turns, left out to save room")
+    assert "<<<turns " in digest
+    assert "- you said: Turn 1." in digest
+    assert "- read(path=f1.py): result of 1.0" in digest
+    assert "Turn 0." not in digest, "the plan's turn is there itself"
+    assert cut[4] == plan
+    assert cut[-4:] == messages[-4:]
+
+
+def test_digests_are_joined_and_stay_short() -> None:
+    messages = list(HEAD)
+    for number in range(200):
+        messages += turn(number, 60)
+        messages = cut_back(messages, 6_000, estimate_tokens, seed="seed")
+    digests = [message for message in messages if message.content.startswith("Earlier turns")]
+    assert len(digests) == 1
+    assert "calls before them" in digests[0].content
+    assert digests[0].content.count("\n- ") <= 81
+    assert "result of 150.0" in digests[0].content
+
+
+def test_at_last_the_newest_results_are_shortened() -> None:
+    messages = [*HEAD, *turn(1, 2_000)]
+    cut = cut_back(messages, 500, estimate_tokens)
+    assert "left out" in cut[-1].content
+    assert cut[:-1] == messages[:-1]
