@@ -20,7 +20,7 @@ RUN .venv/bin/pip install --no-cache-dir --disable-pip-version-check --no-deps -
 ENV PYTHONSAFEPATH=1 \
     PATH=/opt/graftsmith/.venv/bin:/usr/local/bin:/usr/bin:/bin \
     GRAFTSMITH_HOST=0.0.0.0 \
-    GRAFTSMITH_STATE_DIR=/var/lib/graftsmith
+    XDG_STATE_HOME=/var/lib
 VOLUME /var/lib/graftsmith
 EXPOSE 8000
 HEALTHCHECK CMD ["python", "-c", "import urllib.request as r; r.urlopen('http://127.0.0.1:8000/healthz', timeout=5)"]

@@ -19,7 +19,7 @@ from agent.ask import NOBODY, Asker
 from agent.budget import Meter, load_prices, room_of
 from agent.course import ENDS, Course, Event, State
 from agent.endings import Ending
-from agent.errors import GraftsmithError
+from agent.errors import GraftsmithError, OperatorError
 from agent.events import EventLog, Listener
 from agent.git import Git
 from agent.index.history import Commit, log_arguments, parse_log
@@ -52,7 +52,7 @@ from agent.verify.registries import Registries
 from agent.verify.static import Linters
 from agent.verify.toolchains import detect
 from agent.workspace import Workspace
-from sandbox import Limits, Sandbox, open_sandbox
+from sandbox import Limits, Sandbox, SandboxUnavailable, open_sandbox
 
 HISTORY_COMMITS = 2_000
 INDEX = "index.sqlite"
@@ -149,6 +149,8 @@ def run(
             ending = stages(run, stack)
         except GraftsmithError as error:
             ending = endings.of_error(error)
+        except SandboxUnavailable as error:
+            ending = endings.of_error(OperatorError(error.what, why=error.why, todo=error.todo))
         except Exception as error:  # the one catch-all of this process: recorded, and told as ours
             events.emit("note", text="bug", trace=traceback.format_exc())
             ending = endings.our_bug(error)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import os
 import signal
+import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -225,6 +226,13 @@ def _views(mounts: tuple[Mount, ...], home: Path) -> Iterator[None]:
 def _show(source: Path, target: Path, stack: ExitStack) -> None:
     if not source.exists():
         raise SandboxBroken(f"{source} can't be shown at {target}", why="it does not exist")
+    closed = next((folder for folder in source.resolve().parents if not folder.stat().st_mode & stat.S_IXOTH), None)
+    if closed is not None:
+        raise SandboxUnavailable(
+            f"The user that runs commands can't reach {source}",
+            why=f"{closed} is closed to others, and without namespaces there is no way around it",
+            todo="Keep the state in a folder that others may pass through, or run where bubblewrap can start",
+        )
     if os.path.realpath(target) == os.path.realpath(source):
         return
     if target.is_symlink() and not target.exists():  # left by a process that was killed

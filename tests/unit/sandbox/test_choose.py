@@ -109,6 +109,17 @@ def test_the_doctor_finds_something_on_everything() -> None:
     assert all(check.detail and (check.ok or check.todo) for check in checks)
 
 
+def test_a_folder_behind_a_closed_one_is_named(tmp_path: Path) -> None:
+    sandbox = ContainerFallback("a test wants it")
+    closed = tmp_path / "closed"
+    (closed / "state").mkdir(parents=True)
+    closed.chmod(0o700)
+    target = f"/graftsmith-test-closed-{os.getpid()}"
+    with pytest.raises(SandboxUnavailable, match="can't reach"):
+        sandbox.run(Command(("true",), cwd="/", mounts=(Mount(closed / "state", target),)))
+    assert not os.path.lexists(target)
+
+
 def test_a_link_left_by_a_killed_owner_does_not_stand_in_the_way(tmp_path: Path) -> None:
     sandbox = ContainerFallback("a test wants it")
     target = Path(f"/graftsmith-test-link-{os.getpid()}")
