@@ -528,7 +528,7 @@ _REMOTE_ERRORS: tuple[tuple[str, type[UserError] | type[OperatorError] | type[Re
         r"couldn't find remote ref|not our ref|unadvertised object|no such ref",
         RefMissing,
         "The branch or commit does not exist on the other side",
-        "Check its name; it may have been deleted or rewritten meanwhile",
+        "It may have been deleted or rewritten meanwhile; where the repository is empty, push a first commit",
     ),
     (
         r"fsck|invalid index-pack|bad tree|hasDot|unpacker error",

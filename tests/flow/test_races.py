@@ -267,3 +267,14 @@ def test_a_refused_wish_is_not_retried_on_the_word_of_another(flow: World) -> No
     repo.comment(number, "/agent retry", by="maria")
     assert ending(flow, repo, 1).outcome is Outcome.NEEDS_INPUT
     assert flow.pulls(repo) == []
+
+
+def test_an_empty_repository_is_told_so(flow: World) -> None:
+    repo = flow.repository("empty", {})
+    number = repo.open_issue(BUG, by="rita")
+    repo.add_label(number, "agent", by="maria")
+    job = flow.ended(repo)
+    assert job.ending is not None
+    assert job.ending.outcome is Outcome.BLOCKED
+    (told,) = flow.told(repo, number)
+    assert "push a first commit" in told
