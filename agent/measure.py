@@ -19,7 +19,7 @@ from agent.index.index import Index
 from agent.index.source import TreeSource
 from agent.tree import Draft
 from agent.types import Check, Evidence, Plan, Stage, SuiteStatus
-from agent.verify import impact, integrity, static
+from agent.verify import coverage, impact, integrity, static
 from agent.verify.compare import compare
 from agent.verify.harness import Harness
 from agent.verify.proof import prove
@@ -62,7 +62,9 @@ class Measure:
                 return evidence
             evidence = self._suite(draft, evidence, plan)
         with self.stage(Stage.PROVE):
-            return self._proof(draft, evidence)
+            evidence = self._proof(draft, evidence)
+            holds = evidence.proof and all(proof.holds or proof.guards for proof in evidence.proof)
+            return self._told_more(draft, after, evidence) if holds else evidence
 
     def _checks(self, draft: Draft, after: Index, *, to_the_end: bool) -> tuple[Check, ...]:
         syntax = static.syntax(draft, self.before, after)
@@ -101,3 +103,13 @@ class Measure:
         proof = prove(self.harness, draft, evidence.baseline, evidence.final)
         command = self.harness.shown(draft, tuple(item.test for item in proof))
         return evidence.model_copy(update={"proof": proof, "reproduce": (shlex.join(command),) if command else ()})
+
+    def _told_more(self, draft: Draft, after: Index, evidence: Evidence) -> Evidence:
+        """Of a change that holds: which of its lines run in the tests."""
+        assert evidence.final is not None
+        sources = coverage.sources(draft)
+        if not sources:
+            return evidence
+        reached = impact.reached_tests(draft, self.before, after)
+        observed = coverage.observe(self.harness, draft, sources, reached, evidence.final)
+        return evidence.model_copy(update={"coverage": coverage.of_change(draft, observed)})

@@ -387,6 +387,29 @@ class Check(Value):
         return len(self.found) + self.more
 
 
+class Place(Value):
+    """Lines of a file, from 1, both ends included."""
+
+    path: str
+    start: int
+    end: int
+
+
+class Coverage(Value):
+    """Which changed lines ran in a test. It decides nothing."""
+
+    lines: int = 0
+    """Changed lines that hold code, tests and deleted files left out."""
+    ran: int = 0
+    missed: tuple[Place, ...] = ()
+    more: int = 0
+    """Places beyond those in ``missed``."""
+    tests: int = 0
+    """Test files that were run to see it; 0 for all."""
+    absent: str = ""
+    """Why nothing was seen."""
+
+
 class Evidence(Value):
     """What the harness measured. ``None`` means: that stage was not reached."""
 
@@ -400,6 +423,7 @@ class Evidence(Value):
     """The baseline against ``final``, or against ``affected`` where that was the end of it."""
     proof: tuple[Proof, ...] = ()
     integrity: tuple[IntegrityFinding, ...] = ()
+    coverage: Coverage | None = None
     reproduce: tuple[str, ...] = ()
     """Shell lines that a person can paste to see the same thing."""
     isolation: str = ""
@@ -459,14 +483,6 @@ class ReviewFinding(Value):
     """What to do about it."""
     reworked: bool = False
     """It was handed back, and the change was reworked and measured again since."""
-
-
-class Place(Value):
-    """Lines of a file that an answer names, and that are there."""
-
-    path: str
-    start: int
-    end: int
 
 
 class FileReason(Value):

@@ -12,7 +12,7 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -23,11 +23,11 @@ from agent.verify import verdict
 from agent.verify.environment import COMMON, Environment, Installer, Machine
 from agent.verify.report import Report, Unreadable
 from agent.verify.toolchains import TOOLCHAINS
-from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation, TestPlan, shell
+from agent.verify.toolchains.base import REPORTS, WATCH, Canary, Collected, Invocation, TestPlan, shell
 from agent.workspace import Checkout, Workspace
 from sandbox import remove_tree
 from sandbox.text import clean
-from sandbox.types import Cancelled, Command, Finished, Limits, Mount, Sandbox
+from sandbox.types import Cancelled, Command, End, Finished, Limits, Mount, Sandbox
 
 LOG_TAIL: Final = 20_000
 _REPORT_FILES: Final = 2_000
@@ -44,6 +44,17 @@ class Aside:
 
     finished: Finished
     altered: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What is added to a run of the tests to see more of it."""
+
+    files: Mapping[str, bytes]
+    """Name → content of what is seen in the folder ``WATCH``."""
+    env: Mapping[str, str]
+    paths: Mapping[str, str]
+    """Variables that hold a search path → the folder that comes first in them."""
 
 
 class Harness:
@@ -121,6 +132,34 @@ class Harness:
         self._events.emit("test_run", name=name, selection=tuple(selection), run=_summary(run))
         return run
 
+    def watched(self, draft: Draft, selection: Sequence[str], watch: Watch, wall_s: float) -> Mapping[str, bytes]:
+        """What ``watch`` left in the report folder during one more run of the tests, which itself decides nothing.
+
+        Args:
+            wall_s: seconds after which it is given up.
+
+        Returns:
+            Name → bytes; nothing where the run was stopped.
+        """
+        environment = self.environment
+        invocation = TOOLCHAINS[self.plan.toolchain].invoke(self.plan, draft, selection, self._view)
+        place = Path(tempfile.mkdtemp(prefix="watched-", dir=self._folder))
+        files = place / "watch"
+        for folder in (place, files):
+            folder.mkdir(exist_ok=True)
+            folder.chmod(0o755)
+        for name, content in watch.files.items():
+            (files / name).write_bytes(content)
+        known = {**environment.env, **invocation.env}
+        paths = {name: ":".join(filter(None, (first, known.get(name)))) for name, first in watch.paths.items()}
+        seeing = replace(invocation, env={**invocation.env, **watch.env, **paths})
+        limits = replace(self._limits, wall_s=min(self._limits.wall_s, wall_s))
+        with self._checkout(draft, place.name, fresh=True) as checkout:
+            mounts = (Mount(files, WATCH),)
+            finished, reports, _ = self._execute(seeing, checkout, environment, place, mounts, limits)
+        self._events.emit("note", text="watched run", end=finished.end, seconds=round(finished.seconds, 3))
+        return reports if finished.end is End.EXITED else {}
+
     def command(self, draft: Draft, argv: tuple[str, ...]) -> Finished:
         """Run any other command on ``draft``, in the tests' environment and the working checkout."""
         environment = self.environment
@@ -174,16 +213,22 @@ class Harness:
         return nullcontext(self._working)
 
     def _execute(
-        self, invocation: Invocation, checkout: Checkout, environment: Environment, place: Path
+        self,
+        invocation: Invocation,
+        checkout: Checkout,
+        environment: Environment,
+        place: Path,
+        more: tuple[Mount, ...] = (),
+        limits: Limits | None = None,
     ) -> tuple[Finished, Mapping[str, bytes], str]:
         folder = place / "report"
         folder.mkdir()
         self.sandbox.own(folder)
         started = time.time()
         try:
-            mounts = (Mount(folder, REPORTS, writable=True),)
+            mounts = (Mount(folder, REPORTS, writable=True), *more)
             log = place / "output.log"
-            finished = self._run(invocation.argv, invocation.env, checkout, environment, mounts, log)
+            finished = self._run(invocation.argv, invocation.env, checkout, environment, mounts, log, limits)
         finally:
             self.sandbox.reclaim(folder)
         try:

@@ -14,6 +14,7 @@ from rich.table import Table
 
 from agent.events import Listener
 from agent.types import Evidence, Outcome, Plan, RunResult, Stage, TestRun
+from app.report import words
 from sandbox.text import clean
 
 _STAGES = {
@@ -151,6 +152,10 @@ def evidence(console: Console, evidence: Evidence) -> None:
         console.print(f"\nAffected tests first: {_counts(evidence.affected)}")
     if evidence.baseline and evidence.final:
         console.print(f"\nTests before: {_counts(evidence.baseline)}\nTests after:  {_counts(evidence.final)}")
+    if evidence.coverage:
+        console.print(words.coverage(evidence.coverage) or f"[dim]changed lines: {_words(evidence.coverage.absent)}[/]")
+        for place in evidence.coverage.missed:
+            console.print(f"  [yellow]not run:[/] {_words(place.path)}:{place.start}-{place.end}")
     if evidence.proof:
         table = Table("test", "before", "after", title="Proof", title_justify="left")
         for proof in evidence.proof:

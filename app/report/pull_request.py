@@ -10,7 +10,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.types import Check, Evidence, IntegrityFinding, Plan, ReviewFinding, RunResult, SuiteStatus, TestRun
+from agent.types import (
+    Check,
+    Coverage,
+    Evidence,
+    IntegrityFinding,
+    Place,
+    Plan,
+    ReviewFinding,
+    RunResult,
+    SuiteStatus,
+    TestRun,
+)
 from app.report import markdown as md
 from app.report import words
 from app.report.facts import NO_FINDINGS, PRODUCT, JobFacts, Review
@@ -210,7 +221,23 @@ def _tests(evidence: Evidence) -> str:
             _listed("Failed before, still fail", comparison.still_failing),
             _listed("Flaky (failed, then passed when run again alone)", comparison.flaky, "⚠ "),
         ]
+    parts.append(_coverage(evidence.coverage))
     return "\n\n".join(part for part in parts if part)
+
+
+def _coverage(coverage: Coverage | None) -> str:
+    """A sentence, and the lines that no test runs, folded."""
+    said = words.coverage(coverage) if coverage else ""
+    if not said or coverage is None or not coverage.missed:
+        return f"{said}." if said else ""
+    places = [f"- {md.code(_span(place))}" for place in coverage.missed]
+    more = [f"- … and {coverage.more} more"] if coverage.more else []
+    return md.details(f"{said}; not these", "\n".join([*places, *more]))
+
+
+def _span(place: Place) -> str:
+    lines = str(place.start) if place.start == place.end else f"{place.start}-{place.end}"
+    return f"{_shown(place.path)}:{lines}"
 
 
 def _counted(before: TestRun | None, after: TestRun) -> str:

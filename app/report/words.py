@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from agent.types import Comparison, Evidence, SuiteStatus, TestOutcome, TestRun, Usage
+from agent.types import Comparison, Coverage, Evidence, SuiteStatus, TestOutcome, TestRun, Usage
 
 SUITE = {
     SuiteStatus.OK: "the tests pass",
@@ -77,6 +77,14 @@ def tests_in_short(run: TestRun | None) -> str:
         return SUITE[run.status]
     shown = counts(run)
     return ", ".join(f"{number:,} {name}" for name, number in shown.items() if number or name == "passed")
+
+
+def coverage(coverage: Coverage) -> str:
+    """``12 of 14 changed lines ran in a test``; empty where nothing was seen."""
+    if coverage.absent or not coverage.lines:
+        return ""
+    of = f" (of {count(coverage.tests, 'test file')} that can reach them)" if coverage.tests else ""
+    return f"{coverage.ran:,} of {count(coverage.lines, 'changed line')} ran in a test{of}"
 
 
 def verdict(evidence: Evidence) -> str:

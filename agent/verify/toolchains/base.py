@@ -18,6 +18,9 @@ from agent.verify.verdict import Exit
 REPORTS = "/report"
 """Where a run's own, fresh report folder is seen inside the sandbox. It is never part of the checkout."""
 
+WATCH = "/watch"
+"""Where files of ours are seen that watch a run."""
+
 ENVIRONMENT = "/environment"
 """Where installed dependencies are seen inside the sandbox; the same path in every phase, since tools record it."""
 

@@ -55,6 +55,7 @@ def test_a_finding_goes_back_before_the_suite_is_run(
     said, done, events = ran(linted, scripted(plan(), *steps))
     assert (done["outcome"], done["proven"], suites(events)) == ("proposed", True, 1)
     assert "1 new finding(s)" in said
+    assert (done["evidence"]["coverage"]["ran"], done["evidence"]["coverage"]["lines"]) == (1, 1)
     (found, *_) = [event for event in events if event["kind"] == "check" and event["found"]]
     assert found["level"] == ("static" if wrong is PRINT else "syntax")
 

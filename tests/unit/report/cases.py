@@ -10,6 +10,7 @@ from agent.types import (
     ChangeSet,
     Check,
     Comparison,
+    Coverage,
     Evidence,
     FileChange,
     FileReason,
@@ -194,6 +195,9 @@ MEASURED = PROVEN.model_copy(
                     ),
                     Check(level="static", tool="mypy", silent="it is not installed"),
                     Check(level="static", tool="flake8"),
+                ),
+                "coverage": Coverage(
+                    lines=14, ran=12, missed=(Place(path="src/widget/duration.py", start=20, end=21),), tests=3
                 ),
             }
         ),

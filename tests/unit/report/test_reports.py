@@ -10,11 +10,13 @@ import pytest
 from agent.types import (
     Check,
     Comparison,
+    Coverage,
     Evidence,
     FileReason,
     Finding,
     IntegrityFinding,
     Outcome,
+    Place,
     ReviewFinding,
     RunResult,
     SuiteStatus,
@@ -91,6 +93,7 @@ def hostile(text: str) -> RunResult:
         comparison=Comparison(fixed=(text,), regressed=(text, text), lost=(text,), flaky=(text,)),
         proof=tuple(p.model_copy(update={"test": text, "base_message": text}) for p in PROVEN.evidence.proof),
         integrity=(IntegrityFinding(kind=text, path=text, detail=text, hunk=text),),
+        coverage=Coverage(lines=9, ran=7, missed=(Place(path=text, start=1, end=2),), more=3, absent=""),
         reproduce=(text,),
         isolation=text,
     )

@@ -1,0 +1,37 @@
+"""Which lines of a text differ from another. Pure."""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from agent.types import Place
+
+_DIFF_LINES: Final = 6_000
+"""The time of a diff grows with the square of the lines; above this all between the common head and tail counts."""
+
+
+def changed(old: bytes, new: bytes) -> frozenset[int]:
+    """Lines of ``new``, from 1, that ``old`` does not have in their place."""
+    before, after = old.splitlines(), new.splitlines()
+    head = _common(before, after)
+    tail = _common(before[head:][::-1], after[head:][::-1])
+    left, right = before[head : len(before) - tail], after[head : len(after) - tail]
+    if len(left) + len(right) > _DIFF_LINES:
+        return frozenset(range(head + 1, head + len(right) + 1))
+    blocks = difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
+    return frozenset(head + 1 + at for tag, _, _, b, e in blocks if tag != "equal" for at in range(b, e))
+
+
+def _common(one: Sequence[bytes], other: Sequence[bytes]) -> int:
+    return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+
+
+def places(path: str, lines: Iterable[int]) -> tuple[Place, ...]:
+    """Lines as places, neighbours together."""
+    ordered = sorted(lines)
+    groups = itertools.groupby(enumerate(ordered), key=lambda item: item[1] - item[0])
+    runs = ([line for _, line in group] for _, group in groups)
+    return tuple(Place(path=path, start=run[0], end=run[-1]) for run in runs)

@@ -1,0 +1,163 @@
+"""Which changed lines run in a test: seen in real interpreters, told, and never believed too much."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from agent.index.index import Index
+from agent.index.source import TreeSource
+from agent.types import Place
+from agent.verify import lines
+from agent.verify.coverage import TRACERS, Observed, observe, of_change, sources
+from agent.verify.impact import reached_tests
+from tests.unit.verify.conftest import Bench, MakeBench
+
+OLD = "def sign(n):\n    return 1\n"
+NEW = """import threading
+
+
+def sign(n):
+    if n > 0:
+        return 1
+    if n < 0:
+        return (
+            -1
+        )
+    # zero
+    return 0
+
+
+def aside():
+    thread = threading.Thread(target=unseen, args=(3,))
+    thread.start()
+    thread.join()
+
+
+def unseen(n):
+    return n
+"""
+TEST = "from sign import aside, sign\n\n\ndef test_sign():\n    assert sign(1) == 1 and sign(0) == 0\n    aside()\n"
+FILES = {"sign.py": OLD, "test_sign.py": "from sign import sign\n\n\ndef test_one():\n    assert sign(1) == 1\n"}
+
+
+def seen(made: Bench, changes: Mapping[str, str | None], seconds: float = 1.0) -> Observed:
+    draft = made.draft(changes)
+    before = Index.open(None, TreeSource(made.base))
+    reached = reached_tests(draft, before, Index.open(None, TreeSource(draft), base=before))
+    final = made.harness.run(draft).model_copy(update={"seconds": seconds})
+    return observe(made.harness, draft, sources(draft), reached, final)
+
+
+@pytest.fixture(scope="module")
+def made(bench: MakeBench) -> Bench:
+    return bench({**FILES, "other.py": "", "test_other.py": "import other\n\n\ndef test_other():\n    pass\n"})
+
+
+CHANGE = {"sign.py": NEW, "test_new.py": TEST}
+
+
+@pytest.mark.parametrize(("seconds", "tests"), [(1.0, 0), (30.0, 2)], ids=["all tests", "those that reach it"])
+def test_changed_lines_that_run_and_those_that_do_not(made: Bench, seconds: float, tests: int) -> None:
+    told = of_change(made.draft(CHANGE), seen(made, CHANGE, seconds))
+    assert (told.missed, told.tests, told.absent) == ((Place(path="sign.py", start=8, end=9),), tests, "")
+    assert told.ran == told.lines - 2 > 8
+
+
+def test_a_file_that_no_test_loads(made: Bench) -> None:
+    changes = {"sign.py": OLD.replace("1", "2 - 1"), "lonely.py": "x = 1\n\ny = 2\n"}
+    told = of_change(made.draft(changes), seen(made, changes))
+    assert told.missed == (Place(path="lonely.py", start=1, end=1), Place(path="lonely.py", start=3, end=3))
+    assert (told.ran, told.lines) == (1, 3)
+
+
+def test_several_processes_and_one_that_is_killed(bench: MakeBench) -> None:
+    work = "import os, signal\n\n\ndef work():\n    x = 1\n    os.kill(os.getpid(), signal.SIGKILL)\n    return x\n"
+    test = (
+        "import subprocess, sys\n\n\ndef test_dies():\n"
+        "    assert subprocess.run([sys.executable, '-c', 'import work; work.work()']).returncode == -9\n"
+    )
+    made = bench({"work.py": "def work():\n    pass\n", "test_work.py": test.replace("== -9", "== 0")})
+    changes = {"work.py": work, "test_work.py": test}
+    told = of_change(made.draft(changes), seen(made, changes))
+    assert told.missed == (Place(path="work.py", start=7, end=7),)
+
+
+@pytest.mark.parametrize(
+    ("line", "absent"),
+    [
+        ("PYTHONPATH=. {python} -m pytest", "no line of the changed files was seen to run"),
+        ("{python} -m unittest", ""),
+        ("true", "there is no way yet"),
+    ],
+)
+def test_where_it_can_not_be_seen_it_is_said(bench: MakeBench, tools: str, line: str, absent: str) -> None:
+    case = "class T(unittest.TestCase):\n    def test(self):\n        sign(1)\n"
+    test = f"import unittest\nfrom sign import sign\n\n\n{case}"
+    made = bench({"sign.py": OLD, "test_sign.py": test}, line.format(python=tools.split(":")[0] + "/python3"))
+    found = seen(made, {"sign.py": OLD + "\n\nx = 1\n"})
+    assert found.absent.startswith(absent) and bool(found.absent) == bool(absent)
+
+
+def test_too_long_a_run_is_not_repeated(made: Bench) -> None:
+    assert "too long" in seen(made, CHANGE, seconds=1_000.0).absent
+
+
+def test_a_report_is_data() -> None:
+    """It comes out of a process in which anybody's code runs."""
+    read = TRACERS["python-pytest"].read
+    rows = ['["a.py", 1, 2]', '["a.py", 2.5]', '["../x", 1]', "[]", "7", "{", '["a.py", true]', "[" * 9_000, "\\xff"]
+    data = "\n".join(rows).encode() + b"\n\xff\xfe\n"
+    (path,) = read({"code": data, "ran": data}, {"a.py"})
+    assert path == "a.py" and read({"code": data, "ran": data}, {"a.py"})[path].ran == {1, 2}
+    assert read({}, {"a.py"}) == {} and read({"code": data}, {"a.py"}) == {}
+
+
+@pytest.mark.parametrize("name", ["python3.8", "python3.11", "python3.12", "python3.13", "python3.14"])
+def test_interpreters_of_this_machine(name: str, tmp_path: Path) -> None:
+    python = shutil.which(name)
+    if python is None or subprocess.run([python, "-c", ""], capture_output=True).returncode:
+        pytest.skip(f"there is no {name} here")
+    (tmp_path / "sign.py").write_text(NEW)
+    watch = TRACERS["python-pytest"].watch(["sign.py"], str(tmp_path))
+    for file, content in watch.files.items():
+        (tmp_path / file).write_bytes(content)
+    asked = json.loads(watch.env["GRAFTSMITH_LINES"]) | {"report": str(tmp_path)}
+    env = {"PYTHONPATH": str(tmp_path), "GRAFTSMITH_LINES": json.dumps(asked)}
+    code = "from sign import aside, sign\nsign(1), sign(0), aside()"
+    subprocess.run([python, "-c", code], env=env, cwd=tmp_path, check=True)
+    reports = {file: (tmp_path / file).read_bytes() for file in ("code", "ran")}
+    (told,) = TRACERS["python-pytest"].read(reports, ["sign.py"]).values()
+    assert told.code - told.ran in ({8, 9}, {8}, {9})
+
+
+def test_this_interpreter_is_watched_by_trace_or_monitoring() -> None:
+    assert hasattr(sys, "monitoring") == (sys.version_info >= (3, 12))
+
+
+TEXTS = st.lists(st.sampled_from([b"a", b"b", b"", b"c d"]), max_size=20).map(b"\n".join)
+
+
+@given(TEXTS, TEXTS)
+def test_what_is_not_changed_is_in_the_old_text_in_order(old: bytes, new: bytes) -> None:
+    found = lines.changed(old, new)
+    kept = [line for at, line in enumerate(new.splitlines(), 1) if at not in found]
+    rest = iter(old.splitlines())
+    assert all(any(line == other for other in rest) for line in kept)
+    assert not lines.changed(new, new) and found <= set(range(1, len(new.splitlines()) + 1))
+
+
+@given(st.frozensets(st.integers(1, 50)))
+def test_places_hold_exactly_their_lines(wanted: frozenset[int]) -> None:
+    found = lines.places("a", wanted)
+    assert [line for place in found for line in range(place.start, place.end + 1)] == sorted(wanted)
+    assert all(one.end + 1 < other.start for one, other in itertools.pairwise(found))
