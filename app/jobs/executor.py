@@ -173,12 +173,15 @@ class Executor:
     async def _take_up(self, job_id: str) -> Work | None:
         """Claim the job, waiting for a lease of somebody else to end; ``None`` when it is done."""
         while not self._stopping:
-            lease = await asyncio.to_thread(self._store.claim, job_id, self._identity, self._pace.lease)
-            job = await asyncio.to_thread(self._store.get, job_id)
-            if job is None or job.state is JobState.DONE:
-                return None
-            if lease is not None:
-                return Work(self._store, job, lease)
+            try:
+                lease = await asyncio.to_thread(self._store.claim, job_id, self._identity, self._pace.lease)
+                job = await asyncio.to_thread(self._store.get, job_id)
+                if job is None or job.state is JobState.DONE:
+                    return None
+                if lease is not None:
+                    return Work(self._store, job, lease)
+            except DBAPIError:  # let out, it would end DBOS's record of a job that has not begun, for good
+                _log.exception("job %s can't be claimed now", job_id)
             await asyncio.sleep(self._pace.lease / 4)
         raise asyncio.CancelledError
 

@@ -1,14 +1,18 @@
-"""DBOS on the SQLite that this Python has."""
+"""The executor where its databases misbehave."""
 
 from __future__ import annotations
 
+import asyncio
+import sqlite3
 import time
 from pathlib import Path
 
 import sqlalchemy as sa
 
-from app.jobs.executor import _dbos_engine
-from app.jobs.store import sqlite_url
+from app.jobs.executor import Executor, Pace, _dbos_engine
+from app.jobs.store import JobStore, sqlite_url
+from tests.unit.jobs.making import add
+from tests.unit.jobs.serving import FolderSteps
 
 
 def test_the_clock_that_dbos_writes_into_its_tables_works_with_an_old_sqlite(tmp_path: Path) -> None:
@@ -20,3 +24,28 @@ def test_the_clock_that_dbos_writes_into_its_tables_works_with_an_old_sqlite(tmp
         at = db.execute(sa.text("SELECT at FROM t")).scalar_one()
     engine.dispose()
     assert abs(at / 1000 - time.time()) < 60
+
+
+def test_a_job_that_can_not_be_claimed_now_is_claimed_later(tmp_path: Path) -> None:
+    """An error let out here would end DBOS's record of the job, and nobody would take the job up again."""
+    store = JobStore(sqlite_url(tmp_path / "jobs.sqlite"))
+    job = add(store)
+    steps = FolderSteps(tmp_path, 0.0)
+    pace = Pace(lease=0.2, monitor=0.05, sweep=0.2, poll=0.02)
+    executor = Executor(store, steps, database_url="", identity="one", pace=pace)
+
+    def rename(old: str, new: str) -> None:
+        with sqlite3.connect(tmp_path / "jobs.sqlite") as db:
+            db.execute(f"ALTER TABLE {old} RENAME TO {new}")
+
+    async def scene() -> str | None:
+        rename("jobs", "away")
+        claiming = asyncio.create_task(executor._take_up(job.id))
+        await asyncio.sleep(0.1)
+        assert not claiming.done()
+        rename("away", "jobs")
+        work = await claiming
+        return work.job.id if work else None
+
+    assert asyncio.run(scene()) == job.id
+    store.close()
