@@ -14,14 +14,18 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent import judge
 from agent.events import Events
+from agent.index.graph import Certainty
 from agent.index.index import Index
 from agent.index.source import TreeSource
+from agent.tools.base import Claim
 from agent.tree import Draft
 from agent.types import Check, Evidence, Plan, Stage, SuiteStatus
 from agent.verify import coverage, impact, integrity, static
 from agent.verify.compare import compare
 from agent.verify.harness import Harness
+from agent.verify.impact import Use
 from agent.verify.proof import prove
 from agent.verify.static import Linters
 
@@ -63,8 +67,8 @@ class Measure:
             evidence = self._suite(draft, evidence, plan)
         with self.stage(Stage.PROVE):
             evidence = self._proof(draft, evidence)
-            holds = evidence.proof and all(proof.holds or proof.guards for proof in evidence.proof)
-            return self._told_more(draft, after, evidence) if holds else evidence
+            wrong = judge.of_claim(Claim.DONE, evidence, plan, draft.edits)
+            return evidence if wrong else self._told_more(draft, after, evidence)
 
     def _checks(self, draft: Draft, after: Index, *, to_the_end: bool) -> tuple[Check, ...]:
         syntax = static.syntax(draft, self.before, after)
@@ -105,11 +109,21 @@ class Measure:
         return evidence.model_copy(update={"proof": proof, "reproduce": (shlex.join(command),) if command else ()})
 
     def _told_more(self, draft: Draft, after: Index, evidence: Evidence) -> Evidence:
-        """Of a change that holds: which of its lines run in the tests."""
-        assert evidence.final is not None
+        """Of a change that holds: which of its lines run in the tests, and who uses what it changes."""
         sources = coverage.sources(draft)
-        if not sources:
+        if not sources or evidence.final is None:
             return evidence
+        used = impact.used(draft, self.before, after)
+        callers = sorted({use.path for symbol in used for use in symbol.uses if use.resolved} - {*sources})
         reached = impact.reached_tests(draft, self.before, after)
-        observed = coverage.observe(self.harness, draft, sources, reached, evidence.final)
-        return evidence.model_copy(update={"coverage": coverage.of_change(draft, observed)})
+        observed = coverage.observe(self.harness, draft, (*sources, *callers), reached, evidence.final)
+
+        def covered(use: Use) -> bool:
+            seen = observed.seen.get(use.path)
+            if seen:
+                return not seen.ran.isdisjoint(use.lines)
+            return any(reach.certainty is Certainty.RESOLVED for reach in after.tests_for([use.path]))
+
+        found = sorted((impact.impact(symbol, covered) for symbol in used), key=lambda one: -one.count)
+        told = {"coverage": coverage.of_change(draft, observed), "impact": tuple(found)}
+        return evidence.model_copy(update=told)

@@ -410,6 +410,38 @@ class Coverage(Value):
     """Why nothing was seen."""
 
 
+class Caller(Value):
+    """A function or class that uses a changed symbol, tests left out."""
+
+    path: str
+    line: int
+    """Of the first use in it."""
+    inside: str
+    """Its name; empty at module level."""
+    resolved: bool
+    """An import leads from it to the symbol; else only the name is the same."""
+    covered: bool
+    """The use ran in a test; where that can't be seen, a test that ran reaches the file by its imports."""
+
+
+class Impact(Value):
+    """A changed public symbol of the base, and who uses it."""
+
+    symbol: str
+    path: str
+    removed: bool = False
+    callers: tuple[Caller, ...] = ()
+    """The first of them, those first that an import leads from."""
+    resolved: int = 0
+    by_name: int = 0
+    covered: int = 0
+    """Of both."""
+
+    @property
+    def count(self) -> int:
+        return self.resolved + self.by_name
+
+
 class Evidence(Value):
     """What the harness measured. ``None`` means: that stage was not reached."""
 
@@ -424,6 +456,8 @@ class Evidence(Value):
     proof: tuple[Proof, ...] = ()
     integrity: tuple[IntegrityFinding, ...] = ()
     coverage: Coverage | None = None
+    impact: tuple[Impact, ...] = ()
+    """Changed public symbols by the number of their callers."""
     reproduce: tuple[str, ...] = ()
     """Shell lines that a person can paste to see the same thing."""
     isolation: str = ""

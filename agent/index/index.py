@@ -149,13 +149,17 @@ class Index:
         """Definitions called ``name``, plain or qualified."""
         return self.graph.definitions(name)
 
-    def references(self, name: str) -> list[Reference]:
-        """Uses of ``name`` outside its definitions, by file and line."""
-        return references(self, name)
+    def references(self, name: str, path: str = "") -> list[Reference]:
+        """Uses of ``name`` outside its definitions, by file and line.
 
-    def callers(self, name: str) -> list[Reference]:
+        Args:
+            path: only what may mean the definition in this file.
+        """
+        return references(self, name, path)
+
+    def callers(self, name: str, path: str = "") -> list[Reference]:
         """Uses of ``name`` that call it."""
-        return references(self, name, calls=True)
+        return references(self, name, path, calls=True)
 
     def tests_for(self, paths: Iterable[str]) -> list[Reach]:
         """Tests that a change of ``paths`` may affect, the surest first."""
@@ -171,12 +175,16 @@ class Index:
         )
 
 
-def references(index: Index, name: str, *, calls: bool = False) -> list[Reference]:
-    """Uses of a name, found through its postings and read in the files."""
+def references(index: Index, name: str, path: str = "", *, calls: bool = False) -> list[Reference]:
+    """Uses of a name, found through its postings and read in the files.
+
+    Args:
+        path: of the definition that is meant; a use that leads to another one is left out.
+    """
     graph = index.graph
     short = name.rpartition(".")[2]
     found = graph.definitions(name)
-    homes = {graph.number[item.path] for item in found}
+    homes = {graph.number[item.path] for item in found if path in ("", item.path)}
     # A member is reached through the class that holds it.
     handles = {short, *(item.symbol.name.partition(".")[0] for item in found)}
     defined: dict[str, list[Symbol]] = {}
@@ -188,12 +196,15 @@ def references(index: Index, name: str, *, calls: bool = False) -> list[Referenc
     for file in np.unique(index.corpus.chunk_file[chunks]).tolist():
         if file < 0:
             continue
-        path, record = index.paths[file], index.records[file]
-        resolved = file in homes or any(f in homes for handle in handles for f, _ in graph.behind(handle, file))
+        place, record = index.paths[file], index.records[file]
+        meant = {f for handle in handles for f, _ in graph.behind(handle, file)}
+        resolved = file in homes or not homes.isdisjoint(meant)
+        if path and meant and not resolved and name == short:
+            continue
         sure = Certainty.RESOLVED if resolved else Certainty.BY_NAME
-        for line, text in enumerate(index.text(path).split("\n"), start=1):
-            if short in text and pattern.search(text) and not _defines(defined.get(path, ()), line, text):
-                out.append(Reference(path, line, enclosing(record, line), sure))
+        for line, text in enumerate(index.text(place).split("\n"), start=1):
+            if short in text and pattern.search(text) and not _defines(defined.get(place, ()), line, text):
+                out.append(Reference(place, line, enclosing(record, line), sure))
     return sorted(out, key=lambda item: (item.certainty != Certainty.RESOLVED, item.path, item.line))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from agent.events import Listener
-from agent.types import Evidence, Outcome, Plan, RunResult, Stage, TestRun
+from agent.types import Coverage, Evidence, Impact, Outcome, Plan, RunResult, Stage, TestRun
 from app.report import words
 from sandbox.text import clean
 
@@ -29,6 +29,7 @@ _STAGES = {
     Stage.REVIEW: "Reading the change once more",
     Stage.REPORT: "Writing it down",
 }
+_SYMBOLS = 10
 _GOOD = frozenset({Outcome.PROPOSED, Outcome.UPDATED, Outcome.ANSWERED, Outcome.PLANNED, Outcome.ALREADY_FIXED})
 
 
@@ -153,9 +154,9 @@ def evidence(console: Console, evidence: Evidence) -> None:
     if evidence.baseline and evidence.final:
         console.print(f"\nTests before: {_counts(evidence.baseline)}\nTests after:  {_counts(evidence.final)}")
     if evidence.coverage:
-        console.print(words.coverage(evidence.coverage) or f"[dim]changed lines: {_words(evidence.coverage.absent)}[/]")
-        for place in evidence.coverage.missed:
-            console.print(f"  [yellow]not run:[/] {_words(place.path)}:{place.start}-{place.end}")
+        _coverage(console, evidence.coverage)
+    if evidence.impact:
+        _impact(console, evidence.impact)
     if evidence.proof:
         table = Table("test", "before", "after", title="Proof", title_justify="left")
         for proof in evidence.proof:
@@ -168,6 +169,22 @@ def evidence(console: Console, evidence: Evidence) -> None:
         console.print(table)
     for finding in evidence.integrity:
         console.print(f"[red]tests weakened:[/] {escape(finding.path)}: {escape(finding.detail)}")
+
+
+def _coverage(console: Console, coverage: Coverage) -> None:
+    if said := words.coverage(coverage) or _words(coverage.absent):
+        console.print(f"[dim]Changed lines:[/] {said}")
+    for place in coverage.missed:
+        lines = f"{place.start}" if place.start == place.end else f"{place.start}-{place.end}"
+        console.print(f"  [yellow]not run:[/] {_words(place.path)}:{lines}")
+
+
+def _impact(console: Console, impact: Sequence[Impact]) -> None:
+    table = Table("changed", "callers", "by name only", "run in a test", title="Blast radius", title_justify="left")
+    for one in impact[:_SYMBOLS]:
+        name = f"{one.symbol}{' (removed)' if one.removed else ''}"
+        table.add_row(_words(name), str(one.resolved), str(one.by_name), f"{one.covered} of {one.count}")
+    console.print(table)
 
 
 def _counts(run: TestRun) -> str:

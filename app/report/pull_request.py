@@ -11,9 +11,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.types import (
+    Caller,
     Check,
     Coverage,
     Evidence,
+    Impact,
     IntegrityFinding,
     Place,
     Plan,
@@ -29,6 +31,7 @@ from app.report.facts import NO_FINDINGS, PRODUCT, JobFacts, Review
 _PROOFS, _LISTED, _FILES, _FINDINGS = 30, 20, 60, 20
 _PATCHES = 16_000
 _SHORT = 100
+_CALLERS = 4
 _LOG_LIMIT, _LOG_LEAST = 30_000, 4_000
 _MARKS = {
     "passed": "✔",
@@ -85,6 +88,7 @@ def _measured(result: RunResult, facts: JobFacts, review: Review) -> list[Sectio
         Section(_checks(evidence.checks), 7, "the findings of linters"),
         Section(_proof(evidence), 8, "the proof table"),
         Section(_tests(evidence), 7, "the test numbers"),
+        Section(_impact(evidence.impact), 5, "the callers of what changed"),
         Section(_reproduce(evidence), 8, "how to reproduce"),
         Section(_files(result, facts, review), 5, "the reasons by file"),
         Section(_plan(result.plan), 4, "the plan"),
@@ -233,6 +237,32 @@ def _coverage(coverage: Coverage | None) -> str:
     places = [f"- {md.code(_span(place))}" for place in coverage.missed]
     more = [f"- … and {coverage.more} more"] if coverage.more else []
     return md.details(f"{said}; not these", "\n".join([*places, *more]))
+
+
+def _impact(impact: Sequence[Impact]) -> str:
+    """Who uses what the change touches: one row a symbol, its first callers, folded."""
+    used = [one for one in impact if one.callers]
+    if not used:
+        return ""
+    head = ("Changed", "Callers", "By name only", "Run in a test", "Where")
+    rows = [
+        (
+            md.cell(one.symbol) + (" (removed)" if one.removed else ""),
+            f"{one.resolved:,}",
+            f"{one.by_name:,}",
+            f"{one.covered:,} of {one.count:,}",
+            ", ".join(map(_caller, one.callers[:_CALLERS])) + (", …" if one.count > _CALLERS else ""),
+        )
+        for one in used[:_LISTED]
+    ]
+    callers = words.count(sum(one.count for one in used), "caller")
+    ran = sum(one.covered for one in used)
+    title = f"Blast radius: {callers} of {words.count(len(used), 'changed symbol')}, {ran:,} of them run in a test"
+    return md.details(title, md.rows(head, "lrrrl", rows))
+
+
+def _caller(caller: Caller) -> str:
+    return md.cell(f"{_shown(caller.path)}:{caller.line}") + ("" if caller.covered else " (not run)")
 
 
 def _span(place: Place) -> str:

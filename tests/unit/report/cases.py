@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from agent.types import (
+    Caller,
     ChangeSet,
     Check,
     Comparison,
@@ -15,6 +16,7 @@ from agent.types import (
     FileChange,
     FileReason,
     Finding,
+    Impact,
     IntegrityFinding,
     Outcome,
     Place,
@@ -195,6 +197,20 @@ MEASURED = PROVEN.model_copy(
                     ),
                     Check(level="static", tool="mypy", silent="it is not installed"),
                     Check(level="static", tool="flake8"),
+                ),
+                "impact": (
+                    Impact(
+                        symbol="format_duration",
+                        path="src/widget/duration.py",
+                        callers=(
+                            Caller(path="src/widget/page.py", line=31, inside="Page.head", resolved=True, covered=True),
+                            Caller(path="src/widget/mail.py", line=9, inside="subject", resolved=True, covered=False),
+                        ),
+                        resolved=2,
+                        by_name=4,
+                        covered=3,
+                    ),
+                    Impact(symbol="Duration.old", path="src/widget/duration.py", removed=True),
                 ),
                 "coverage": Coverage(
                     lines=14, ran=12, missed=(Place(path="src/widget/duration.py", start=20, end=21),), tests=3

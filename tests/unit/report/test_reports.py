@@ -8,12 +8,14 @@ from dataclasses import replace
 import pytest
 
 from agent.types import (
+    Caller,
     Check,
     Comparison,
     Coverage,
     Evidence,
     FileReason,
     Finding,
+    Impact,
     IntegrityFinding,
     Outcome,
     Place,
@@ -93,6 +95,14 @@ def hostile(text: str) -> RunResult:
         comparison=Comparison(fixed=(text,), regressed=(text, text), lost=(text,), flaky=(text,)),
         proof=tuple(p.model_copy(update={"test": text, "base_message": text}) for p in PROVEN.evidence.proof),
         integrity=(IntegrityFinding(kind=text, path=text, detail=text, hunk=text),),
+        impact=(
+            Impact(
+                symbol=text,
+                path=text,
+                callers=(Caller(path=text, line=1, inside=text, resolved=False, covered=False),) * 9,
+                by_name=9,
+            ),
+        ),
         coverage=Coverage(lines=9, ran=7, missed=(Place(path=text, start=1, end=2),), more=3, absent=""),
         reproduce=(text,),
         isolation=text,

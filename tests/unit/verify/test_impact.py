@@ -14,7 +14,7 @@ from agent.index.source import TreeSource
 from agent.measure import Measure
 from agent.tools import Claim
 from agent.types import Evidence, Stage, SuiteStatus, TestOutcome, TestRun
-from agent.verify.impact import restricted, run_first
+from agent.verify.impact import Use, Used, impact, restricted, run_first, used
 from agent.verify.static import Linters
 from tests.unit.verify.conftest import Bench, MakeBench
 
@@ -126,3 +126,101 @@ def test_what_no_import_shows_is_left_to_the_whole_suite(bench: MakeBench, tmp_p
     )
     assert found.affected is not None and found.affected.status is SuiteStatus.OK
     assert found.comparison is not None and found.comparison.regressed == ("tests/test_reads.py::test_reads",)
+
+
+# ── callers ──
+
+SHOP = {
+    "shop/__init__.py": "from shop.price import Price, total\n",
+    "shop/price.py": (
+        "RATE = 2\n\n\ndef total(items):\n    return sum(items)\n\n\ndef _inner():\n    return 1\n\n\n"
+        "class Price:\n    def __init__(self, n):\n        self.n = n\n\n    def net(self):\n        return self.n\n\n"
+        "    def gross(self):\n        return self.net() * RATE\n"
+    ),
+    "shop/page.py": (
+        "from shop import total\nfrom shop.price import Price\n\n\ndef head(items):\n    return total(items)\n\n\n"
+        "def foot(items):\n    return Price(total(items))\n"
+    ),
+    "shop/mail.py": (
+        "from shop.price import total\n\nEMPTY = total([])\n\n\nclass Mail:\n    send = staticmethod(total)\n"
+    ),
+    "shop/apart.py": "def total(x):\n    return x\n\n\ndef own():\n    return total(1)\n",
+    "odd.py": "def odd(shop):\n    return shop.total([])\n",
+    "other.py": "def report(thing):\n    return thing.net()\n",
+    "test_page.py": "from shop.page import head\n\n\ndef test_head():\n    assert head([1]) == 1\n",
+}
+PRICE = SHOP["shop/price.py"]
+
+
+@pytest.fixture(scope="module")
+def shop(bench: MakeBench) -> Bench:
+    return bench(SHOP)
+
+
+def found(made: Bench, changed: dict[str, str | None]) -> dict[str, Used]:
+    draft = made.draft(changed)
+    before = Index.open(None, TreeSource(made.base))
+    return {one.symbol: one for one in used(draft, before, Index.open(None, TreeSource(draft), base=before))}
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "symbols"),
+    [
+        ("sum(items)", "sum(list(items))", {"total"}),
+        ("return self.n\n", "return self.n + 0\n", {"Price.net"}),
+        ("self.n = n", "self.n = int(n)", {"Price"}),
+        ("RATE = 2", "RATE = 3", {"RATE"}),
+        ("return 1", "return 2", set()),  # nobody else's business
+        ("def total(items):", "def new():\n    return 1\n\n\ndef total(items):", set()),
+        ("def total(items):\n    return sum(items)\n\n\n", "", {"total"}),
+        ("class Price:", "class Cost:", {"Price", "Price.net", "Price.gross"}),
+    ],
+)
+def test_changed_public_symbols(shop: Bench, old: str, new: str, symbols: set[str]) -> None:
+    assert old in PRICE
+    changed = found(shop, {"shop/price.py": PRICE.replace(old, new, 1)})
+    assert {*changed} == symbols
+    assert {name for name, one in changed.items() if one.removed} == (symbols if not new or "Cost" in new else set())
+
+
+def test_a_file_that_is_deleted_takes_all_its_symbols_along(shop: Bench) -> None:
+    changed = found(shop, {"shop/price.py": None})
+    assert {*changed} == {"RATE", "total", "Price", "Price.net", "Price.gross"}
+    assert all(one.removed for one in changed.values())
+    assert ("shop/page.py", "head", True) in {(u.path, u.inside, u.resolved) for u in changed["total"].uses}
+
+
+def test_callers_are_functions_and_classes_and_say_how_sure_they_are(shop: Bench) -> None:
+    changed = found(shop, {"shop/price.py": PRICE.replace("sum(items)", "sum(list(items))")})
+    uses = {(use.path, use.inside): use.resolved for use in changed["total"].uses}
+    assert uses == {
+        ("shop/page.py", "head"): True,
+        ("shop/page.py", "foot"): True,
+        ("shop/mail.py", ""): True,
+        ("shop/mail.py", "Mail"): True,
+        ("odd.py", "odd"): False,
+    }
+    net = found(shop, {"shop/price.py": PRICE.replace("return self.n\n", "return -self.n\n")})["Price.net"]
+    assert {(use.path, use.inside): use.resolved for use in net.uses} == {
+        ("shop/price.py", "Price.gross"): True,
+        ("other.py", "report"): False,
+    }
+
+
+def test_what_is_told_is_cut_and_counted() -> None:
+    uses = tuple(Use(f"{n}.py", "f", (n,), resolved=n % 2 == 0) for n in range(1, 41))
+    told = impact(Used("f", "a.py", False, uses), lambda use: use.lines[0] <= 10)
+    assert (len(told.callers), told.resolved, told.by_name, told.covered, told.count) == (10, 20, 20, 10, 40)
+
+
+def test_callers_that_run_in_a_test_are_seen_to(shop: Bench, tmp_path: Path) -> None:
+    """``head`` runs in a test; ``foot`` stands in the same file and does not."""
+    new = {"test_new.py": "from shop.price import total\n\n\ndef test_new():\n    assert total([1, 2]) == 4\n"}
+    draft = shop.draft({"shop/price.py": PRICE.replace("sum(items)", "sum(items) + len(items) - 1"), **new})
+    evidence = measure(shop, tmp_path)(draft, None, to_the_end=True)
+    assert evidence.proven and evidence.coverage is not None and evidence.coverage.ran == 1
+    (total,) = evidence.impact
+    assert (total.symbol, total.resolved, total.by_name) == ("total", 4, 1)
+    ran = {(caller.path, caller.inside): caller.covered for caller in total.callers}
+    assert ran["shop/page.py", "head"] and not ran["shop/page.py", "foot"]
+    assert not ran["shop/mail.py", "Mail"] and total.covered == 1
