@@ -1,25 +1,32 @@
 """What the tests need besides the checkout: interpreters, installed dependencies, generated files.
 
-Either the user's own, seen read-only, or one that was installed in the sandbox with a network and without a secret.
-Installed ones are kept by content and read-only ever after; what is half-made never has its final name.
+Either the user's own, seen read-only, or one that was installed in the sandbox without a secret and kept for every run
+on the same tree.
+
+Between trees only *dependencies* are shared: what comes of the first steps of a set-up, those that say which files they
+read (``Step.reads``). They run where none but these files are, so that nothing else can have had an influence, neither
+by accident nor because a proposed change wants to leave something behind for later ones. The steps that remain, such
+as the installation of the project itself, are done on a copy for each tree; without a network where that is enough.
 """
 
 from __future__ import annotations
 
 import hashlib
+import itertools
 import json
 import os
 import shutil
-import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from pathlib import Path, PurePosixPath
-from typing import Final
+from pathlib import Path
+from typing import Any, Final
 
-from agent.errors import GraftsmithError, UserError
+from agent.disk import Root
+from agent.errors import GraftsmithError
 from agent.events import Events
 from agent.verify.registries import ALLOW, Registries
+from agent.verify.store import Place, SetupFailed, Store, carry, untracked
 from agent.verify.toolchains import TOOLCHAINS
 from agent.verify.toolchains.base import ENVIRONMENT, Step, TestPlan, shell
 from agent.workspace import Checkout, Workspace
@@ -29,17 +36,12 @@ from sandbox.text import clean
 from sandbox.toolchain import mounts_for
 from sandbox.types import Cancelled, Command, Finished, Limits, Mount, Sandbox
 
-_FORMAT: Final = 1
-_SKIPPED: Final = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".git", ".ruff_cache"})
-_MOUNT_LIMIT: Final = 256
-_ABANDONED_S: Final = 24 * 3600
+_FORMAT: Final = 2
+_FRESH_S: Final = 7 * 24 * 3600
+"""So long dependencies that nothing pins stay as they are, though new releases come."""
 
 COMMON: Final[Mapping[str, str]] = {"CI": "true", "TERM": "dumb"}
 """Of every command: watchers and prompts stay away where they see these and a closed standard input."""
-
-
-class SetupFailed(UserError):
-    """The target's dependencies could not be installed."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class Installer:
     machine: Machine
     events: Events
     limits: Limits
+    store: Store
     cancelled: Cancelled | None = None
 
     def find(self) -> Environment:
@@ -108,55 +111,118 @@ class Installer:
     def _starts(self, tools: Environment) -> bool:
         with self.workspace.checkout(self.workspace.base.draft(), "probe") as checkout:
             probe = TOOLCHAINS[self.plan.toolchain].probe(self.plan)
-            return self._run(probe, checkout, tools, replace(self.limits, wall_s=60.0)).ok
+            return self._run(probe, checkout.mounts, tools, replace(self.limits, wall_s=60.0)).ok
 
     # ── installed ones ──
 
     def _installed(self, tools: Environment, steps: Sequence[Step]) -> Environment:
-        own = TOOLCHAINS[self.plan.toolchain].INSTALLED
-        store = Path(self.workspace.spec.cache_dir) / "environments"
-        store.mkdir(parents=True, exist_ok=True, mode=0o711)
         with self.workspace.checkout(self.workspace.base.draft(), "setup") as checkout:
-            program = TOOLCHAINS[self.plan.toolchain].PROGRAMS[0]
-            version = self._run((program, "--version"), checkout, tools, self.limits).output
-            place = store / self._key(steps, version)
-            if not (place / "done.json").is_file():
-                self._install(tools, steps, checkout, place)
-                return _use(tools, place, self.workspace.spec.view, "installed", own)
-        return _use(tools, place, self.workspace.spec.view, "cached", own)
+            facts = self._facts(tools, checkout)
+            key = _key(*facts, self.workspace.base.tree_id, [_fact(step) for step in steps])
+            place = self.store.find(key)
+            if place is not None:
+                return self._use(tools, place, "cached")
+            dependencies, is_new = self._dependencies(tools, facts, steps)
+            if dependencies is not None and dependencies.record["steps"] == len(steps):
+                return self._use(tools, dependencies, "installed" if is_new else "cached")
+            place = self._install(tools, steps, checkout, dependencies, key)
+            return self._use(tools, place, "installed")
 
-    def _key(self, steps: Sequence[Step], version: bytes) -> str:
-        facts = [
-            _FORMAT,
+    def _facts(self, tools: Environment, checkout: Checkout) -> tuple[object, ...]:
+        """Of this machine and this repository, what has an influence on each set-up."""
+        program = TOOLCHAINS[self.plan.toolchain].PROGRAMS[0]
+        version = self._run((program, "--version"), checkout.mounts, tools, self.limits).output
+        return (
             self.machine.repository,
-            self.workspace.base.tree_id,
             self.workspace.spec.view,
-            [(step.argv, sorted(step.env.items())) for step in steps],
-            version.decode("utf-8", "replace"),
-        ]
-        return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:32]
+            [*os.uname()[:1], os.uname().machine, version.decode("utf-8", "replace")],
+            [str(mount.source) for mount in tools.mounts],
+            sorted(tools.env.items()),
+            sorted(self.machine.registries.settings.items()),
+        )
 
-    def _install(self, tools: Environment, steps: Sequence[Step], checkout: Checkout, place: Path) -> None:
-        _sweep(place.parent)
-        making = Path(tempfile.mkdtemp(prefix=".making-", dir=place.parent))
-        try:
-            making.chmod(0o755)
-            folder = making / "environment"
-            folder.mkdir()
-            tracked = frozenset(self.workspace.base.paths())
-            before = frozenset(_untracked(checkout.path, tracked))  # of a local run: the user's own, carried anyway
-            notes = self._run_steps(tools, steps, checkout, folder)
-            made = [path for path in _untracked(checkout.path, tracked) if path not in before]
-            carried = _carry(checkout.path, making / "carried", made)
-            record = {"notes": notes, "carried": carried}
-            (making / "done.json").write_text(json.dumps(record), encoding="utf-8")
-            _put_in_place(making, place)
-        finally:
-            shutil.rmtree(making, ignore_errors=True)
+    def _dependencies(
+        self, tools: Environment, facts: tuple[object, ...], steps: Sequence[Step]
+    ) -> tuple[Place | None, bool]:
+        """What the first steps bring, and whether it was made just now; ``None`` where there is nothing to share."""
+        steps = list(itertools.takewhile(lambda step: step.reads is not None, steps))
+        base = self.workspace.base
+        named = sorted({path for step in steps for path in step.reads or () if path in base.entries})
+        read = [(path, base.entries[path].mode, base.entries[path].blob) for path in named]
+        key = _key(*facts, read, [_fact(step) for step in steps], int(time.time() // _FRESH_S))
+        found = self.store.find(key) if steps else None
+        if found is not None or not steps:
+            return self._if_it_fits(found), False
+        with self.store.making() as making:
+            making.environment.mkdir()
+            project = making.path / "project"
+            project.mkdir()
+            with Root(project) as root:
+                for path, mode, _ in read:
+                    root.create(path, base.content(path), 0o755 if mode == "100755" else 0o644)
+            self.sandbox.own(project)
+            mounts = (Mount(project, self.workspace.spec.view, writable=True),)
+            failed, notes = self._run_steps(tools, steps, project, mounts, making.environment, patient=False)
+            # One that fails may need more of the repository, and is left to each tree with all that come after it.
+            done = steps.index(failed[0][0]) if failed else len(steps)
+            if not done or any(step.required for step, _ in failed):
+                return None, True
+            carried = carry(project, making.carried, untracked(project, frozenset(named)))
+            remove_tree(project)
+            record = {"notes": notes, "carried": carried, "steps": done}
+            return self._if_it_fits(self.store.keep(making, key, record)), True
+
+    def _if_it_fits(self, dependencies: Place | None) -> Place | None:
+        """Not where something of this tree is at a place of what was made, and would be hidden by it."""
+        tracked = self.workspace.base.paths()
+        made = dependencies.record["carried"] if dependencies else ()
+        hidden = any(path in tracked or any(t.startswith(f"{path}/") for t in tracked) for path in made)
+        return None if hidden else dependencies
+
+    def _install(
+        self,
+        tools: Environment,
+        steps: Sequence[Step],
+        checkout: Checkout,
+        dependencies: Place | None,
+        key: str,
+    ) -> Place:
+        """All steps on the whole tree, or those that remain on a copy of ``dependencies``. A copy and never a link,
+        because what comes next may write anywhere."""
+        tracked = frozenset(self.workspace.base.paths())
+        before = frozenset(untracked(checkout.path, tracked))  # of a local run: the user's own, carried anyway
+        if dependencies is not None and dependencies.record["carried"]:
+            dependencies = None  # to copy into a checkout of strangers is to follow their links
+        told: Mapping[str, Any] = dependencies.record if dependencies else {"notes": (), "steps": 0}
+        steps = [step for step in steps[told["steps"] :] if not step.ahead]
+        with self.store.making() as making:
+            if dependencies is None:
+                making.environment.mkdir()
+            else:
+                shutil.copytree(dependencies.environment, making.environment, symlinks=True)
+            failed, notes = self._run_steps(tools, steps, checkout.path, checkout.mounts, making.environment)
+            for step, finished in failed:
+                if step.required:
+                    raise _failed(step, finished)
+                notes.append(f"set-up step failed: {_spoken(step)} ({_ending(finished)})")
+            made = [path for path in untracked(checkout.path, tracked) if path not in before]
+            record = {
+                "notes": list(dict.fromkeys((*told["notes"], *notes))),
+                "carried": carry(checkout.path, making.carried, made),
+            }
+            return self.store.keep(making, key, record)
 
     def _run_steps(
-        self, tools: Environment, steps: Sequence[Step], checkout: Checkout, folder: Path
-    ) -> tuple[str, ...]:
+        self,
+        tools: Environment,
+        steps: Sequence[Step],
+        project: Path,
+        mounts: tuple[Mount, ...],
+        folder: Path,
+        *,
+        patient: bool = True,
+    ) -> tuple[list[tuple[Step, Finished]], list[str]]:
+        """Which steps failed, and what a reader should know. Goes on after one that is not required if ``patient``."""
         registries = self.machine.registries
         inside = Environment(
             mounts=(*tools.mounts, *registries.mounts, Mount(folder, ENVIRONMENT, writable=True)),
@@ -167,29 +233,41 @@ class Installer:
                 "PATH": _path(tools),
             },
         )
-        notes = [
-            f"package registry setting left out: {name}, because {why}" for name, why in registries.left_out.items()
-        ]
+        notes = [f"registry setting left out: {name}, because {why}" for name, why in registries.left_out.items()]
         if self.sandbox.isolation.leaks:
             notes.append("the set-up was not kept from this machine's network: its kernel has no Landlock 4")
+        failed: list[tuple[Step, Finished]] = []
         self.sandbox.own(folder)
         try:
             for step in steps:
-                finished = self._run(step.argv, checkout, inside, self.limits, egress=registries.egress, env=step.env)
+                if step.offline and self._run(step.offline, mounts, inside, self.limits, env=step.env).ok:
+                    continue
+                finished = self._run(step.argv, mounts, inside, self.limits, egress=registries.egress, env=step.env)
                 notes += map(_refused, finished.refused)
                 if not finished.ok:
-                    if step.required:
-                        raise _failed(step, finished)
-                    notes.append(f"set-up step failed: {_spoken(step)} ({_ending(finished)})")
+                    failed.append((step, finished))
+                    if step.required or not patient:
+                        break
         finally:
             self.sandbox.reclaim(folder)
-            self.sandbox.reclaim(checkout.path)
-        return tuple(dict.fromkeys(notes))
+            self.sandbox.reclaim(project)
+        return failed, list(dict.fromkeys(notes))
+
+    def _use(self, tools: Environment, place: Place, source: str) -> Environment:
+        record = place.record
+        view = self.workspace.spec.view
+        carried = tuple(Mount(place.carried / path, f"{view}/{path}") for path in record["carried"])
+        return Environment(
+            mounts=(*tools.mounts, Mount(place.environment, ENVIRONMENT), *carried),
+            env={**tools.env, **TOOLCHAINS[self.plan.toolchain].INSTALLED, "PATH": _path(tools)},
+            source=source,
+            notes=tuple(record["notes"]),
+        )
 
     def _run(
         self,
         argv: tuple[str, ...],
-        checkout: Checkout,
+        mounts: tuple[Mount, ...],
         tools: Environment,
         limits: Limits,
         *,
@@ -200,7 +278,7 @@ class Installer:
             argv,
             cwd=self.workspace.spec.view,
             env={**COMMON, **tools.env, **(env or {})},
-            mounts=(*checkout.mounts, *tools.mounts),
+            mounts=(*mounts, *tools.mounts),
             egress=egress,
             limits=limits,
         )
@@ -218,66 +296,16 @@ class Installer:
         return finished
 
 
-def _use(tools: Environment, place: Path, view: str, source: str, installed: Mapping[str, str]) -> Environment:
-    record = json.loads((place / "done.json").read_text(encoding="utf-8"))
-    carried = tuple(Mount(place / "carried" / path, f"{view}/{path}") for path in record["carried"])
-    return Environment(
-        mounts=(*tools.mounts, Mount(place / "environment", ENVIRONMENT), *carried),
-        env={**tools.env, **installed, "PATH": _path(tools)},
-        source=source,
-        notes=tuple(record["notes"]),
-    )
+def _key(*facts: object) -> str:
+    return hashlib.sha256(json.dumps((_FORMAT, *facts)).encode()).hexdigest()[:32]
+
+
+def _fact(step: Step) -> object:
+    return step.argv, sorted(step.env.items()), step.offline
 
 
 def _path(tools: Environment) -> str:
     return f"{ENVIRONMENT}/bin:{tools.env.get('PATH', '/usr/local/bin:/usr/bin:/bin')}"
-
-
-def _sweep(store: Path) -> None:
-    """Remove what killed runs left half-made; a set-up that still goes on is younger than this."""
-    for path in store.glob(".making-*"):
-        if time.time() - path.stat().st_mtime > _ABANDONED_S:
-            remove_tree(path)
-
-
-def _put_in_place(making: Path, place: Path) -> None:
-    try:
-        making.rename(place)
-    except OSError:
-        if not (place / "done.json").is_file():  # else another run was first, and its result is as good
-            raise
-
-
-def _carry(checkout: Path, target: Path, made: Sequence[str]) -> Sequence[str]:
-    """Move what the set-up made in the checkout (``node_modules``, built extensions, version files) to ``target``."""
-    if len(made) > _MOUNT_LIMIT:
-        raise SetupFailed(
-            f"The set-up left {len(made)} new files and folders in the checkout",
-            why=f"At most {_MOUNT_LIMIT} can be carried to the test runs",
-            todo="Let the set-up write them into fewer folders",
-        )
-    for path in made:
-        (target / path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.move(checkout / path, target / path)
-    return made
-
-
-def _untracked(checkout: Path, tracked: frozenset[str]) -> list[str]:
-    """The topmost paths that hold nothing tracked, so that each can become one mount."""
-    folders = {str(parent) for path in tracked for parent in PurePosixPath(path).parents}
-    return list(_walk(checkout, "", tracked, folders))
-
-
-def _walk(checkout: Path, below: str, tracked: frozenset[str], folders: set[str]) -> Iterator[str]:
-    with os.scandir(checkout / below) as entries:
-        for entry in sorted(entries, key=lambda e: e.name):
-            path = f"{below}/{entry.name}" if below else entry.name
-            if entry.name in _SKIPPED or path in tracked or entry.is_symlink():
-                continue
-            if entry.is_dir(follow_symlinks=False) and path in folders:
-                yield from _walk(checkout, path, tracked, folders)
-            else:
-                yield path
 
 
 def _failed(step: Step, finished: Finished) -> GraftsmithError:

@@ -22,6 +22,7 @@ from agent.types import SuiteStatus, TestRun
 from agent.verify import verdict
 from agent.verify.environment import COMMON, Environment, Installer, Machine
 from agent.verify.report import Report, Unreadable
+from agent.verify.store import Store
 from agent.verify.toolchains import TOOLCHAINS
 from agent.verify.toolchains.base import REPORTS, WATCH, Canary, Collected, Invocation, TestPlan, shell
 from agent.workspace import Checkout, Workspace
@@ -85,7 +86,10 @@ class Harness:
         self._events = events
         self._limits = limits
         self._cancelled = cancelled
-        self._installer = Installer(workspace, sandbox, plan, machine, events, setup_limits or limits, cancelled)
+        self._store = Store(Path(workspace.spec.cache_dir) / "environments")
+        self._installer = Installer(
+            workspace, sandbox, plan, machine, events, setup_limits or limits, self._store, cancelled
+        )
         self._environment: Environment | None = None
         self._working: Checkout | None = None
         self._tolerated: frozenset[str] = frozenset()
@@ -189,10 +193,11 @@ class Harness:
         return TOOLCHAINS[self.plan.toolchain].canary(self.plan, test, token)
 
     def close(self) -> None:
-        """Remove the working checkout."""
+        """Remove the working checkout, and let go of the environment."""
         if self._working is not None:
             self._working.close()
             self._working = None
+        self._store.close()
 
     # ── inside ──
 

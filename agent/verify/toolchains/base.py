@@ -80,12 +80,19 @@ class Canary:
 
 @dataclass(frozen=True)
 class Step:
-    """One command of the set-up, run in the checkout with a network."""
+    """One command of the set-up, run in the checkout with a way to the package registries."""
 
     argv: tuple[str, ...]
     env: Mapping[str, str] = field(default_factory=dict)
     required: bool = True
     """When False a failure is noted, and the tests themselves show whether it mattered."""
+    reads: frozenset[str] | None = None
+    """The only files of the repository that it may depend on: it can be run where nothing else is, and what it brings
+    can be shared by all trees in which these are the same. ``None``: any."""
+    offline: tuple[str, ...] = ()
+    """What does the same without a network where the steps before brought enough; tried first."""
+    ahead: bool = False
+    """Only brings what later steps need offline: left out where these have a network."""
 
 
 class Toolchain(Protocol):

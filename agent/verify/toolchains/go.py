@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from agent.types import TestOutcome
 from agent.verify import report
-from agent.verify.files import Files, matching
+from agent.verify.files import Files, matching, text
 from agent.verify.report import Entry, Report, Unreadable
 from agent.verify.toolchains import shell_line
 from agent.verify.toolchains.base import (
@@ -131,7 +131,8 @@ def _build_errors(output: str) -> Mapping[str, str]:
 
 
 def prepare(files: Files) -> tuple[Step, ...]:
-    return (Step(("go", "mod", "download")),)
+    inside = re.search(r"=>\s*[./]", text(files, "go.mod")) or "go.work" in files.paths()
+    return (Step(("go", "mod", "download"), reads=None if inside else frozenset({"go.mod", "go.sum"})),)
 
 
 def probe(plan: TestPlan) -> tuple[str, ...]:

@@ -262,6 +262,13 @@ def _inside(path: str, view: str) -> str:
 # ── setting up ───────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+# Of these, npm runs what the project itself gives when it is installed.
+_INSTALL_SCRIPTS: Final = (
+    *("preinstall", "install", "postinstall", "prepublish", "preprepare", "prepare", "postprepare"),
+    "dependencies",
+)
+
+
 def prepare(files: Files) -> tuple[Step, ...]:
     package = _package(files)
     if not any(package.get(key) for key in ("dependencies", "devDependencies", "peerDependencies", "workspaces")):
@@ -272,7 +279,19 @@ def prepare(files: Files) -> tuple[Step, ...]:
     if "yarn.lock" in paths:
         return (Step(("yarn", "install", "--frozen-lockfile")),)
     locked = "package-lock.json" in paths or "npm-shrinkwrap.json" in paths
-    return (Step(("npm", "ci" if locked else "install", "--no-audit", "--no-fund")),)
+    return (Step(("npm", "ci" if locked else "install", "--no-audit", "--no-fund"), reads=_read_by_npm(files)),)
+
+
+def _read_by_npm(files: Files) -> frozenset[str] | None:
+    """``None`` where npm looks into more of the repository: scripts of its own, packages in there, native code."""
+    package = _package(files)
+    kinds = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
+    wanted = [str(v) for kind in kinds if isinstance(package.get(kind), dict) for v in package[kind].values()]
+    inside = any(re.match(r"(file|link|workspace|portal):|[./~]", version) for version in wanted)
+    scripts = any(name in _scripts(files) for name in _INSTALL_SCRIPTS)
+    if inside or scripts or package.get("workspaces") or "binding.gyp" in files.paths():
+        return None
+    return frozenset({"package.json", "package-lock.json", "npm-shrinkwrap.json", ".npmrc"})
 
 
 def probe(plan: TestPlan) -> tuple[str, ...]:

@@ -26,6 +26,12 @@ def groups(poetry: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
     }
 
 
+def requirements(poetry: Mapping[str, Any]) -> tuple[str, ...]:
+    """What the project itself needs; ``python`` is no package."""
+    declared = _dict(poetry.get("dependencies")).items()
+    return tuple(r for package, spec in declared if package.lower() != "python" for r in _requirements(package, spec))
+
+
 def _requirements(package: str, spec: object) -> Iterator[str]:
     """Nothing for what no index has (a path, a repository) or what is optional."""
     if isinstance(spec, list):

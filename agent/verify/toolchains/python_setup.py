@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import ast
+import configparser
+import posixpath
 import re
 import shlex
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
 from typing import Any, Final
 
 from agent.verify.files import Files, text
@@ -15,6 +19,19 @@ from agent.verify.toolchains.base import ENVIRONMENT, Step, shell
 
 PYTHON: Final = f"{ENVIRONMENT}/bin/python"
 _PIP: Final = (PYTHON, "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--quiet")
+_WHEELS: Final = f"{ENVIRONMENT}/.wheels"
+_WHEEL: Final = (PYTHON, "-m", "pip", "wheel", "--no-input", "--disable-pip-version-check", "--quiet", "-w", _WHEELS)
+_NOTHING: Final[frozenset[str]] = frozenset()
+_NAMED: Final = re.compile(
+    r"(?!\S+\.(whl|zip|tgz|tar\.\w+)$)[A-Za-z0-9][\w.-]*\s*($|[\[<>=!~;,(]|@\s*[a-z+]*https?://)"
+)
+# A line of a requirements file that leads out of the repository: a name, an address, an option of the index.
+_ELSEWHERE: Final = re.compile(rf"{_NAMED.pattern}.*|--(index-url|extra-index-url|pre|only-binary|no-binary|hash)\b.*")
+_ASKED_FOR: Final[Mapping[str, tuple[str, ...]]] = {
+    "setuptools": ("wheel",),
+    "hatchling": ("editables",),
+    "pdm": ("editables",),
+}
 _TESTS: Final = ("test", "tests", "testing")
 _DEVELOPMENT: Final = ("dev", "develop", "development")
 """Names of what tests need, and of what a developer needs: that holds much more, so it is the second choice."""
@@ -41,34 +58,129 @@ def steps(files: Files, runner: str) -> tuple[Step, ...]:
     comes along, and only what is installed later takes that one's place.
     """
     env = _version_env(files)
-    made = [Step(("python3", "-m", "venv", ENVIRONMENT))]
-    made += [_pip("-r", path, env=env) for path in requirement_files(files)]
+    made = [Step(("python3", "-m", "venv", ENVIRONMENT), reads=_NOTHING)]
+    made += [_pip("-r", path, env=env, reads=read_by(files, path)) for path in requirement_files(files)]
     for declared in (groups(files), poetry_groups(files), tox_deps(text(files, "tox.ini"))):
-        wanted = tuple(requirement for requirement in declared if _sendable(requirement))
+        wanted = _sendable(declared)
         if wanted:
             made.append(_pip("--", *wanted, env=env))
     if runner:
         made.append(_pip("--", runner, required=True))
     if _is_package(files):
-        found = extras(files)
-        made.append(_project(f".[{','.join(found)}]" if found else ".", env))
+        made += _project(files, env)
     return tuple(made)
 
 
-def _pip(*arguments: str, env: Mapping[str, str] | None = None, required: bool = False) -> Step:
-    return Step((*_PIP, *arguments), env or {}, required)
+def _pip(
+    *arguments: str,
+    env: Mapping[str, str] | None = None,
+    required: bool = False,
+    reads: frozenset[str] | None = _NOTHING,
+) -> Step:
+    return Step((*_PIP, *arguments), env or {}, required, reads)
 
 
-def _project(wanted: str, env: Mapping[str, str]) -> Step:
-    """The project with what it needs. Where that can't be had, it still takes the place of a release of its own: tests
-    of some other version would say nothing. The failure is told all the same."""
+def _project(files: Files, env: Mapping[str, str]) -> Iterator[Step]:
+    """What the project needs and what builds it, as far as its files tell; then the project itself.
+
+    Where its needs can't be had, it still takes the place of a release of its own: tests of some other version would
+    say nothing. The failure is told all the same.
+    """
+    found = extras(files)
+    needs, builders = needed(files, found), needed_to_build(files)
+    if needs:
+        yield replace(_pip("--", *needs, env=env), ahead=True)
+    if builders:
+        yield Step((*_WHEEL, "--", *builders), env, required=False, reads=_NOTHING, ahead=True)
+    wanted = f".[{','.join(found)}]" if found else "."
     whole, alone = shlex.join((*_PIP, "-e", wanted)), shlex.join((*_PIP, "--no-deps", "-e", "."))
-    return Step(shell(f"{whole} || {{ {alone}; exit 1; }}"), env, required=False)
+    offline = (*_PIP, "--no-index", "--find-links", _WHEELS, "-e", wanted)
+    yield Step(shell(f"{whole} || {{ {alone}; exit 1; }}"), env, required=False, offline=offline)
 
 
-def _sendable(requirement: str) -> bool:
-    """Whether it can be an argument of a program at all."""
-    return requirement.isprintable() and len(requirement) <= _REQUIREMENT_LIMIT
+def read_by(files: Files, path: str) -> frozenset[str] | None:
+    """The requirements file with all that it includes; ``None`` when it names something else of the repository."""
+    pending, found = [path], set[str]()
+    while pending:
+        path = pending.pop()
+        if path in found:
+            continue
+        found.add(path)
+        for line in text(files, path).replace("\\\n", " ").splitlines():
+            word = line.split(" #")[0].strip()
+            included = re.fullmatch(r"(?:-r|-c|--requirement|--constraint)[ =]?\s*([\w.-][\w./-]*)", word)
+            if included:
+                pending.append(posixpath.normpath(posixpath.join(posixpath.dirname(path), included.group(1))))
+            elif word and not word.startswith("#") and not _ELSEWHERE.fullmatch(word):
+                return None
+    return frozenset(found)
+
+
+def needed(files: Files, extras_: Sequence[str]) -> tuple[str, ...]:
+    """What the project and these of its extras require, as far as it is written out anywhere."""
+    project, poetry_table = _table(_pyproject(files), "project"), _table(_table(_pyproject(files), "tool"), "poetry")
+    setup_py, section = text(files, "setup.py"), _setup_cfg(files)
+    optional = {**_table(project, "optional-dependencies"), **_literal(setup_py, "extras_require", dict)}
+    optional |= {name: _lines(value) for name, value in section("options.extras_require").items()}
+    base: list[object] = [*_strings(project.get("dependencies")), *_literal(setup_py, "install_requires", list)]
+    base += _lines(section("options").get("install_requires", ""))
+    base += poetry.requirements(poetry_table)
+    own, pending, seen = _canonical(project_name(files)), list(extras_), set[str]()
+    while pending:
+        extra = pending.pop()
+        if extra in seen:
+            continue
+        seen.add(extra)
+        for requirement in _strings(optional.get(extra)):
+            itself = re.fullmatch(r"([\w.-]+)\s*\[([\w.,\s-]+)\]", requirement)
+            if itself and _canonical(itself.group(1)) == own:
+                pending += [name.strip() for name in itself.group(2).split(",")]
+            else:
+                base.append(requirement)
+    return _sendable(dict.fromkeys(_strings(base)))
+
+
+def needed_to_build(files: Files) -> tuple[str, ...]:
+    """What the build backend needs for an editable install, with what it asks for only once it is running."""
+    system = _table(_pyproject(files), "build-system")
+    declared = _strings(system.get("requires")) if "requires" in system else ["setuptools>=40.8.0"]
+    backend = str(system.get("build-backend", "setuptools.build_meta")).partition(".")[0]
+    return _sendable(dict.fromkeys((*declared, *_ASKED_FOR.get(backend, ()))))
+
+
+def _strings(value: object) -> list[str]:
+    return [item for item in value if isinstance(item, str)] if isinstance(value, list | tuple) else []
+
+
+def _literal(source: str, name: str, kind: type[list[Any]] | type[dict[str, Any]]) -> Any:
+    """What a call in ``source`` passes as ``name``, where that is written out; else empty."""
+    for value in _keywords(source, name):
+        with suppress(ValueError, TypeError, RecursionError, MemoryError):
+            found = ast.literal_eval(value)
+            if isinstance(found, kind):
+                return found
+    return kind()
+
+
+def _setup_cfg(files: Files) -> Callable[[str], Mapping[str, str]]:
+    parser = configparser.RawConfigParser(strict=False)
+    with suppress(configparser.Error):
+        parser.read_string(text(files, "setup.cfg"))
+    return lambda section: dict(parser.items(section)) if parser.has_section(section) else {}
+
+
+def _lines(value: str) -> list[str]:
+    lines = (line.split(" #")[0].strip() for line in value.splitlines())
+    return [line for line in lines if line and not line.startswith(("#", "file:", "attr:"))]
+
+
+def _sendable(requirements: Iterable[str]) -> tuple[str, ...]:
+    """Those that can be arguments of a program at all, and lead to no file of the repository."""
+    return tuple(
+        requirement
+        for requirement in requirements
+        if requirement.isprintable() and len(requirement) <= _REQUIREMENT_LIMIT and _NAMED.match(requirement)
+    )
 
 
 def _is_package(files: Files) -> bool:

@@ -22,6 +22,7 @@ from agent.verify.registries import Registries
 from agent.verify.toolchains import detect
 from agent.workspace import Workspace
 from sandbox import Limits, Sandbox, SandboxUnavailable, open_sandbox
+from tests.support.package_index import Index
 from tests.support.repository import Repository
 
 
@@ -138,3 +139,10 @@ def bench(tmp_path_factory: pytest.TempPathFactory, sandbox: Sandbox, tools: str
             return Bench(folder, stack, sandbox, files, test, **{"path": tools, **options})
 
         yield make
+
+
+@pytest.fixture
+def index() -> Iterator[Index]:
+    made = Index()
+    yield made
+    made.close()

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import http.server
 import io
 import json
 import os
 import shutil
 import socket
-import tarfile
-import threading
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -25,60 +21,8 @@ from sandbox import Sandbox
 from sandbox.egress.policy import Egress
 from sandbox.toolchain import mounts_for
 from sandbox.types import Command, Finished, Limits, Mount
+from tests.support.package_index import Index, serve_npm, serve_wheel, tarball
 from tests.unit.verify.conftest import MakeBench
-
-
-class Index:
-    """A server of files on this machine's loopback."""
-
-    def __init__(self) -> None:
-        self.files: dict[str, bytes] = {}
-        self.asked: list[str] = []
-        index = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                index.asked.append(self.path)
-                content = index.files.get(self.path)
-                self.send_response(404 if content is None else 200)
-                kind = "application/json" if (content or b"").startswith(b"{") else "text/html"
-                self.send_header("Content-Type", kind if "." not in self.path[-5:] else "application/octet-stream")
-                self.send_header("Content-Length", str(len(content or b"")))
-                self.end_headers()
-                self.wfile.write(content or b"")
-
-            def log_message(self, format: str, *args: object) -> None:
-                pass
-
-        self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self._server.server_address[1]}"
-        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.02,), daemon=True)
-        self._thread.start()
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
-
-
-@pytest.fixture
-def index() -> Iterator[Index]:
-    made = Index()
-    yield made
-    made.close()
-
-
-def wheel(name: str, version: str, files: Mapping[str, str]) -> bytes:
-    info = f"{name}-{version}.dist-info"
-    metadata = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n"
-    content = {**files, f"{info}/METADATA": metadata, f"{info}/WHEEL": "Wheel-Version: 1.0\nTag: py3-none-any\n"}
-    packed = io.BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        for path, text in content.items():
-            archive.writestr(path, text)
-        archive.writestr(f"{info}/RECORD", "".join(f"{path},,\n" for path in (*content, f"{info}/RECORD")))
-    return packed.getvalue()
-
 
 # A build backend in the repository itself, as any may have: its code runs while the project is installed.
 BACKEND = """
@@ -121,8 +65,7 @@ def test_an_installer_gets_packages_and_reaches_nothing_else(bench: MakeBench, i
     """Real pip with a mirror on this machine's loopback; the project's own build looks for other ways out."""
     other = Index()
     try:
-        index.files["/simple/thing/"] = b"<a href='/files/thing-1-py3-none-any.whl'>thing-1-py3-none-any.whl</a>"
-        index.files["/files/thing-1-py3-none-any.whl"] = wheel("thing", "1", {"thing.py": "X = 1\n"})
+        serve_wheel(index, "thing", "1", {"thing.py": "X = 1\n"})
         ports = {"port": index.url.rpartition(":")[2], "other": other.url.rpartition(":")[2]}
         made = bench(
             {
@@ -233,17 +176,7 @@ def test_a_client_asks_the_proxy_for_its_registry(sandbox: Sandbox, project: Pat
 
 
 def test_npm_installs_from_a_registry_of_this_machine(sandbox: Sandbox, project: Path, index: Index) -> None:
-    packed = io.BytesIO()
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        for name, text in (("package.json", '{"name": "thing", "version": "1.0.0"}'), ("index.js", "")):
-            entry = tarfile.TarInfo(f"package/{name}")
-            entry.size = len(text)
-            archive.addfile(entry, io.BytesIO(text.encode()))
-    digest = base64.b64encode(hashlib.sha512(packed.getvalue()).digest()).decode()
-    dist = {"tarball": f"{index.url}/thing/-/thing-1.0.0.tgz", "integrity": f"sha512-{digest}"}
-    version = {"name": "thing", "version": "1.0.0", "dist": dist}
-    document = {"name": "thing", "dist-tags": {"latest": "1.0.0"}, "versions": {"1.0.0": version}}
-    index.files |= {"/thing": json.dumps(document).encode(), "/thing/-/thing-1.0.0.tgz": packed.getvalue()}
+    serve_npm(index, "thing", {})
     registries = Registries.of({"npm_config_registry": index.url})
 
     line = "npm install --no-audit --no-fund && ls node_modules && npm ci --no-audit --no-fund"
@@ -286,19 +219,14 @@ def _name_of_this_machine() -> str:
 
 
 def test_cargo_fetches_from_a_registry_of_this_machine(sandbox: Sandbox, project: Path, index: Index) -> None:
-    packed = io.BytesIO()
     manifest = '[package]\nname = "thing"\nversion = "1.0.0"\nedition = "2021"\n'
-    with tarfile.open(fileobj=packed, mode="w:gz") as archive:
-        for name, text in (("Cargo.toml", manifest), ("src/lib.rs", "")):
-            entry = tarfile.TarInfo(f"thing-1.0.0/{name}")
-            entry.size = len(text)
-            archive.addfile(entry, io.BytesIO(text.encode()))
-    digest = hashlib.sha256(packed.getvalue()).hexdigest()
+    packed = tarball({"thing-1.0.0/Cargo.toml": manifest, "thing-1.0.0/src/lib.rs": ""})
+    digest = hashlib.sha256(packed).hexdigest()
     line = {"name": "thing", "vers": "1.0.0", "deps": [], "cksum": digest, "features": {}, "yanked": False}
     index.files |= {
         "/index/config.json": json.dumps({"dl": f"{index.url}/crates"}).encode(),
         "/index/th/in/thing": json.dumps(line).encode(),
-        "/crates/thing/1.0.0/download": packed.getvalue(),
+        "/crates/thing/1.0.0/download": packed,
     }
     manifest = (project / "Cargo.toml").read_text().replace('"1"', '{ version = "1", registry = "here" }')
     (project / "Cargo.toml").write_text(manifest)
