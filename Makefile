@@ -4,7 +4,7 @@ GRAFTSMITH := .venv/bin/graftsmith
 PYTEST := .venv/bin/python -m pytest
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check bench real lock clean
+.PHONY: help setup demo test check bench real weak lock clean
 
 help: ## show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{printf "%-14s %s\n", $$1, $$2}'
@@ -32,6 +32,9 @@ bench: setup ## benchmarks, as ratios in one run
 
 real: setup ## three released packages, each with an upstream bug fixed and proven (needs a package registry)
 	@.venv/bin/python tests/real/run.py
+
+weak: setup ## ten runs with a real model that is far too weak: each must end well (needs a package registry)
+	@.venv/bin/python tests/real/weak.py
 
 lock: ## write requirements.lock anew from pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
