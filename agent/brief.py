@@ -38,7 +38,7 @@ def open_task(
             task=fence("issue", "task", _task_text(spec.task), spec.seed),
             request=_fenced("request", spec.task.request, spec.seed),
             discussion="\n".join(_fenced("comment", text, spec.seed) for text in spec.task.comments),
-            context=build(index, spec.task, CONTEXT_TOKENS, spec.seed, history=history),
+            context=_found(conversation, spec, index, history),
             baseline=test_report(baseline, spec.seed, baseline=True),
         )
     )
@@ -53,9 +53,14 @@ def open_question(conversation: Conversation, spec: RunSpec, index: Index, histo
             task=fence("question", "", _task_text(spec.task), spec.seed),
             request=_fenced("request", spec.task.request, spec.seed),
             discussion="\n".join(_fenced("comment", text, spec.seed) for text in spec.task.comments),
-            context=build(index, spec.task, CONTEXT_TOKENS, spec.seed, history=history),
+            context=_found(conversation, spec, index, history),
         )
     )
+
+
+def _found(conversation: Conversation, spec: RunSpec, index: Index, history: Sequence[Commit]) -> str:
+    chooser = conversation.model if spec.rerank else None
+    return build(index, spec.task, CONTEXT_TOKENS, spec.seed, history=history, chooser=chooser)
 
 
 def remark(spec: RunSpec) -> str:

@@ -105,7 +105,7 @@ class Meter:
         self._lock = threading.Lock()
         self._usage = spent or Usage()
         self._known_dollars = self._usage.dollars or 0.0
-        self._unpriced = self._usage.calls > 0 and self._usage.dollars is None
+        self._unpriced = (self._usage.calls > 0 or self._usage.embedded_tokens > 0) and self._usage.dollars is None
 
     def check(self, next_tokens: int = 0) -> None:
         """Refuse the next call when a bound is reached.
@@ -134,13 +134,22 @@ class Meter:
                 self._unpriced = True
             else:
                 self._known_dollars += cost(price, call)
-            self._usage = Usage(
-                calls=before.calls + 1,
-                input_tokens=before.input_tokens + call.input_tokens,
-                cached_tokens=before.cached_tokens + call.cached_tokens,
-                output_tokens=before.output_tokens + call.output_tokens,
-                dollars=None if self._unpriced else self._known_dollars,
-                estimated=before.estimated or call.estimated,
+            added = (
+                {"embedded_tokens": call.input_tokens}
+                if call.embedding
+                else {
+                    "calls": 1,
+                    "input_tokens": call.input_tokens,
+                    "cached_tokens": call.cached_tokens,
+                    "output_tokens": call.output_tokens,
+                }
+            )
+            self._usage = before.model_copy(
+                update={
+                    **{name: getattr(before, name) + count for name, count in added.items()},
+                    "dollars": None if self._unpriced else self._known_dollars,
+                    "estimated": before.estimated or call.estimated,
+                }
             )
 
     @property

@@ -17,6 +17,7 @@ from pathlib import Path
 from agent import ask, brief, config, endings, judge, loop, plan, planning, prompts, review, tools
 from agent.ask import NOBODY, Asker
 from agent.budget import Meter, load_prices, room_of
+from agent.context.semantic import Meaning, Semantic
 from agent.course import ENDS, Course, Event, State
 from agent.endings import Ending
 from agent.errors import GraftsmithError, OperatorError
@@ -27,6 +28,7 @@ from agent.index.index import Index
 from agent.index.source import TreeSource
 from agent.loop import Conversation, Finished
 from agent.measure import Measure
+from agent.model.embeddings import OpenAIEmbedder
 from agent.model.errors import CallCancelled
 from agent.model.types import Model
 from agent.tools import REGISTRY, Claim, Conclusion, Registry, StepDone, ToolContext
@@ -59,6 +61,19 @@ INDEX = "index.sqlite"
 _ASIDE = Limits(wall_s=COMMAND_SECONDS)
 
 MakeModel = Callable[[Meter, EventLog, Callable[[], bool]], Model]
+MakeMeaning = Callable[[RunSpec, Meter, EventLog], Meaning | None]
+
+
+def embedded(spec: RunSpec, meter: Meter, events: EventLog) -> Semantic | None:
+    """Meaning from the endpoint that ``spec`` names; ``None`` where it names none."""
+    if spec.embeddings is None:
+        return None
+    return Semantic(
+        OpenAIEmbedder(spec.embeddings, meter=meter),
+        Path(spec.cache_dir) / "vectors.sqlite",
+        lambda chunks, scores: events.emit("meaning", chunks=chunks, scores=scores),
+    )
+
 
 PLANNING = {"plan": REGISTRY["plan"], **ask.REGISTRY}
 """What may be called when a person reads the plan before anything is done."""
@@ -72,6 +87,7 @@ class Run:
     events: EventLog
     meter: Meter
     model: Model
+    meaning: Meaning | None
     cancelled: Callable[[], bool]
     registry: Registry = field(default_factory=lambda: REGISTRY)
     """What the model may call: ours, and what the repository brings."""
@@ -113,7 +129,7 @@ class Run:
             review=tuple(self.review),
             usage=self.meter.usage,
             seconds=self.seconds,
-            notes=tuple(self.notes),
+            notes=(*self.notes, *(self.meaning.notes if self.meaning else ())),
             prompt_version=prompts.version(),
         )
 
@@ -122,6 +138,7 @@ def run(
     spec: RunSpec,
     *,
     make_model: MakeModel,
+    make_meaning: MakeMeaning = embedded,
     event_file: Path,
     listeners: tuple[Listener, ...] = (),
     cancelled: Callable[[], bool] = lambda: False,
@@ -131,6 +148,7 @@ def run(
 
     Args:
         make_model: the model, given the meter that it must ask, the log that it must write and the cancel flag.
+        make_meaning: what compares by meaning, if anything does.
         event_file: the run's log; appended to.
         listeners: called with each event as it happens.
         cancelled: looked at between and inside calls.
@@ -143,7 +161,10 @@ def run(
         events = EventLog(event_file, secrets=spec.secrets, listeners=listeners)
         stack.callback(events.close)
         meter = Meter(spec.budget, prices=spec.prices or load_prices())
-        run = Run(spec, events, meter, make_model(meter, events, cancelled), cancelled)
+        model, meaning = make_model(meter, events, cancelled), make_meaning(spec, meter, events)
+        if meaning is not None:
+            stack.callback(meaning.close)
+        run = Run(spec, events, meter, model, meaning, cancelled)
         stages = partial(_ask, asker=asker) if spec.mode == "ask" else partial(_stages, sandbox=open_sandbox())
         try:
             ending = stages(run, stack)
@@ -209,6 +230,7 @@ def _conversation(run: Run) -> Conversation:
 def _index(run: Run, base: BaseTree) -> Index:
     with run.stage(Stage.INDEX):
         index = Index.open(Path(run.spec.cache_dir) / INDEX, TreeSource(base.draft()))
+        index.meaning = run.meaning
         run.notes += index.report.notes
         return index
 

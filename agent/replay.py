@@ -9,6 +9,7 @@ from typing import Any
 
 from agent import pipeline
 from agent.ask import Asker
+from agent.context.semantic import RecordedMeaning
 from agent.events import Listener
 from agent.model.recorded import Divergence, RecordedModel
 from agent.types import RunResult, RunSpec
@@ -62,6 +63,7 @@ def replay(
     result = pipeline.run(
         spec,
         make_model=make_model,
+        make_meaning=lambda spec, _, __: RecordedMeaning(recorded) if spec.embeddings else None,
         event_file=event_file,
         listeners=listeners,
         cancelled=cancelled,

@@ -189,6 +189,10 @@ class RunSpec(Value):
     """Asked when ``model`` does not answer for long, is gone, or has no credit left."""
     prices: Mapping[str, Price] = Field(default_factory=dict)
     """Model → price, from the operator; empty: the table that ships."""
+    embeddings: ModelEndpoint | None = None
+    """Where code and issue are embedded, so that they are compared by meaning too; without it by words alone."""
+    rerank: bool = False
+    """One model call puts what was found into an order before the work begins."""
     seed: str
     """Secret of this run; fences around untrusted text are derived from it."""
     command_timeout_s: float = 900.0
@@ -196,12 +200,16 @@ class RunSpec(Value):
     @property
     def secrets(self) -> tuple[str, ...]:
         """What no log may hold."""
-        return (self.seed, self.model.api_key, *([self.fallback.api_key] if self.fallback else []))
+        return (self.seed, *(endpoint.api_key for endpoint in self._endpoints.values()))
+
+    @property
+    def _endpoints(self) -> Mapping[str, ModelEndpoint]:
+        named = {"model": self.model, "fallback": self.fallback, "embeddings": self.embeddings}
+        return {name: endpoint for name, endpoint in named.items() if endpoint is not None}
 
     def without_key(self) -> RunSpec:
-        """This spec as it may be kept: the model's key is gone, the seed stays, since a replay needs it."""
-        models = {name: endpoint for name in ("model", "fallback") if (endpoint := getattr(self, name)) is not None}
-        bare = {name: endpoint.model_copy(update={"api_key": ""}) for name, endpoint in models.items()}
+        """This spec as it may be kept: the keys are gone, the seed stays, since a replay needs it."""
+        bare = {name: endpoint.model_copy(update={"api_key": ""}) for name, endpoint in self._endpoints.items()}
         return self.model_copy(update=bare)
 
 
@@ -503,6 +511,8 @@ class Usage(Value):
     """``None`` when no price is known for the model: never shown as zero."""
     estimated: bool = False
     """True when at least one reply came without usable token counts."""
+    embedded_tokens: int = 0
+    """What was sent to an embedding model; part of the dollars, and of no other number here."""
 
 
 class ReviewFinding(Value):

@@ -11,6 +11,7 @@ import click
 
 if TYPE_CHECKING:
     from agent.context.search import SearchResult
+    from agent.context.semantic import Semantic
     from agent.index.history import Commit
     from agent.index.index import Index, Indexer
 
@@ -85,14 +86,21 @@ def search_command(
     """Find the files and functions of the folder PATH that QUERY is about. QUERY ``-`` is read from standard input.
 
     A request of --server is {"repo_path", "query", "k", "history_path"}; its answer {"files", "functions"}.
+
+    With GRAFTSMITH_EMBEDDING_MODEL in the environment the code is compared by meaning too: it is sent to that endpoint.
     """
+    meaning = _meaning(store)
     if server:
-        serve(sys.stdin, sys.stdout, store, jobs)
+        serve(sys.stdin, sys.stdout, store, jobs, meaning)
         return
     if path is None or query is None:
         raise click.UsageError("PATH and QUERY are needed, or --server.")
     text = sys.stdin.read() if query == "-" else query
-    result = _open(path, store, jobs).search(text, k, _commits(history, path))
+    index = _open(path, store, jobs)
+    index.meaning = meaning
+    result = index.search(text, k, _commits(history, path))
+    for note in meaning.notes if meaning else ():
+        click.echo(f"note: {note}", err=True)
     if as_json:
         _print(json.dumps(answer(result, explain=explain)))
         return
@@ -136,18 +144,18 @@ def map_command(path: Path, tokens: int, store: Path | None, jobs: int) -> None:
     _print(repository_map(_open(path, store, jobs), tokens))
 
 
-def serve(requests: TextIO, answers: TextIO, store: Path | None, jobs: int) -> None:
+def serve(requests: TextIO, answers: TextIO, store: Path | None, jobs: int, meaning: Semantic | None = None) -> None:
     """One JSON document a line each way. A request that can't be answered gets ``{"error": …}`` and empty lists."""
     from agent.index.index import Indexer
 
     with Indexer(store or default_store(), jobs=jobs) as indexer:
         for line in requests:
             if line.strip():
-                answers.write(json.dumps(_answer_line(line, indexer)) + "\n")
+                answers.write(json.dumps(_answer_line(line, indexer, meaning)) + "\n")
                 answers.flush()
 
 
-def _answer_line(line: str, indexer: Indexer) -> dict[str, Any]:
+def _answer_line(line: str, indexer: Indexer, meaning: Semantic | None) -> dict[str, Any]:
     from agent.errors import GraftsmithError
     from agent.index.history import read_history
     from agent.index.source import DirectorySource
@@ -157,6 +165,7 @@ def _answer_line(line: str, indexer: Indexer) -> dict[str, Any]:
         root, query = Path(request["repo_path"]), str(request["query"])
         past = request.get("history_path")
         index = indexer.index(DirectorySource(root))
+        index.meaning = meaning
         result = index.search(query, int(request.get("k") or 20), read_history(Path(past)) if past else None)
         return answer(result)
     except (GraftsmithError, OSError, ValueError, KeyError, TypeError) as error:
@@ -215,6 +224,19 @@ def _open(path: Path, store: Path | None, jobs: int) -> Index:
 
     with _Bar() as bar:
         return Index.open(store or default_store(), DirectorySource(path), jobs=jobs, progress=bar)
+
+
+def _meaning(store: Path | None) -> Semantic | None:
+    """Meaning from the endpoint that the environment names. No ``.env`` is read: the folder may be anybody's."""
+    from app.settings import SearchSettings, load
+
+    endpoint = load(SearchSettings, env_file=None).embeddings
+    if endpoint is None:
+        return None
+    from agent.context.semantic import Semantic
+    from agent.model.embeddings import OpenAIEmbedder
+
+    return Semantic(OpenAIEmbedder(endpoint), (store or default_store()).with_name("vectors.sqlite"))
 
 
 class _Bar:

@@ -138,6 +138,8 @@ def _spec(settings: EngineSettings, origin: Path, wish: Wish) -> RunSpec:
         model=settings.provider,
         fallback=settings.fallback,
         prices=load_prices(settings.prices),
+        embeddings=settings.embeddings,
+        rerank=settings.rerank,
         seed=secrets.token_hex(16),
         command_timeout_s=settings.command_timeout_s,
     )

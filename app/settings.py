@@ -54,14 +54,47 @@ def _web_url(value: str, name: str) -> str:
     return value.rstrip("/")
 
 
-class EngineSettings(BaseSettings):
-    """What a run of the engine needs, also without GitHub (``graftsmith run``)."""
+class SearchSettings(BaseSettings):
+    """What ``graftsmith search`` can use; nothing of it is needed."""
 
     model_config = SettingsConfigDict(
         frozen=True, extra="ignore", env_ignore_empty=True, env_file_encoding="utf-8", hide_input_in_errors=True
     )
 
     openai_base_url: str = Field(default=_PUBLIC_OPENAI, validation_alias="OPENAI_BASE_URL")
+    openai_api_key: SecretStr = Field(default=SecretStr(""), validation_alias="OPENAI_API_KEY")
+    embedding_model: str | None = Field(default=None, validation_alias="GRAFTSMITH_EMBEDDING_MODEL")
+    """Code is compared with the issue by meaning too; without it by words alone."""
+    embedding_base_url: str | None = Field(default=None, validation_alias="GRAFTSMITH_EMBEDDING_BASE_URL")
+    """Where that model is, when it is elsewhere than ``OPENAI_BASE_URL``."""
+    embedding_api_key: SecretStr = Field(default=SecretStr(""), validation_alias="GRAFTSMITH_EMBEDDING_API_KEY")
+
+    @field_validator("openai_base_url")
+    @classmethod
+    def _check_openai_base_url(cls, value: str) -> str:
+        return _web_url(value, "OPENAI_BASE_URL")
+
+    @field_validator("embedding_base_url")
+    @classmethod
+    def _check_embedding_base_url(cls, value: str | None) -> str | None:
+        return value if value is None else _web_url(value, "GRAFTSMITH_EMBEDDING_BASE_URL")
+
+    @property
+    def embeddings(self) -> ModelEndpoint | None:
+        """The real embedding endpoint, with the real key: for our own process only, never for a run of the App."""
+        if self.embedding_model is None:
+            return None
+        key = self.embedding_api_key.get_secret_value()
+        if self.embedding_base_url in (None, self.openai_base_url):  # a key never goes to another provider than its own
+            key = key or self.openai_api_key.get_secret_value()
+        return ModelEndpoint(
+            base_url=self.embedding_base_url or self.openai_base_url, api_key=key or "none", model=self.embedding_model
+        )
+
+
+class EngineSettings(SearchSettings):
+    """What a run of the engine needs, also without GitHub (``graftsmith run``)."""
+
     openai_api_key: SecretStr = Field(default=SecretStr(""), validation_alias="OPENAI_API_KEY", validate_default=True)
     """Empty only for an endpoint of the operator's own that asks for none."""
     openai_model: str = Field(validation_alias="OPENAI_MODEL")
@@ -79,6 +112,8 @@ class EngineSettings(BaseSettings):
     fix_rounds: int = Field(default=3, ge=0, le=20, validation_alias="GRAFTSMITH_FIX_ROUNDS")
     review: bool = Field(default=True, validation_alias="GRAFTSMITH_REVIEW")
     """An accepted change is read once more by the model: one call, at most one more round of repairs."""
+    rerank: bool = Field(default=False, validation_alias="GRAFTSMITH_RERANK")
+    """One model call puts the files and functions that were found into an order before the work begins."""
     command_timeout_s: float = Field(default=900.0, gt=0, validation_alias="GRAFTSMITH_COMMAND_TIMEOUT")
     """Wall seconds for one command of the target, its whole test suite included."""
     prices: Path | None = Field(default=None, validation_alias="GRAFTSMITH_PRICES")
@@ -92,11 +127,6 @@ class EngineSettings(BaseSettings):
     log_level: str = Field(
         default="info", pattern="^(debug|info|warning|error)$", validation_alias="GRAFTSMITH_LOG_LEVEL"
     )
-
-    @field_validator("openai_base_url")
-    @classmethod
-    def _check_openai_base_url(cls, value: str) -> str:
-        return _web_url(value, "OPENAI_BASE_URL")
 
     @field_validator("pip_index_url", "npm_registry")
     @classmethod
@@ -248,7 +278,7 @@ class Settings(EngineSettings):
     @property
     def secrets(self) -> frozenset[str]:
         """Every value that must never leave this process."""
-        values = (self.webhook_secret, self.private_key, self.openai_api_key)
+        values = (self.webhook_secret, self.private_key, self.openai_api_key, self.embedding_api_key)
         return frozenset(value.get_secret_value() for value in values) - {""}
 
     @property
@@ -300,17 +330,18 @@ _TODO = {
     "GITHUB_API_URL": f"leave it out for github.com ({_PUBLIC_GITHUB}); for an Enterprise server use https://HOST/api/v3",
     "OPENAI_API_KEY": "set it to your provider's key, or point OPENAI_BASE_URL at an endpoint that asks for none",
     "OPENAI_BASE_URL": "set it to the address of an OpenAI-compatible endpoint, for example http://127.0.0.1:8080/v1",
+    "GRAFTSMITH_EMBEDDING_BASE_URL": "set it to the address of an OpenAI-compatible endpoint, or leave it out",
     "OPENAI_MODEL": "set it to a model name that the endpoint knows",
 }
 
-S = TypeVar("S", bound=EngineSettings)
+S = TypeVar("S", bound=SearchSettings)
 
 
 def load(kind: type[S], *, env_file: Path | None = Path(".env")) -> S:
     """Read the settings.
 
     Args:
-        kind: ``Settings`` for the server, ``EngineSettings`` for a run without GitHub.
+        kind: ``Settings`` for the server, ``EngineSettings`` for a run without GitHub, ``SearchSettings`` for a search.
         env_file: read below the environment's own values; may be missing.
 
     Raises:
@@ -333,7 +364,7 @@ def load(kind: type[S], *, env_file: Path | None = Path(".env")) -> S:
     return settings
 
 
-def _describe(location: tuple[int | str, ...], kind: str, message: str, cls: type[EngineSettings]) -> str:
+def _describe(location: tuple[int | str, ...], kind: str, message: str, cls: type[SearchSettings]) -> str:
     field = cls.model_fields.get(str(location[0]))
     name = str(field.validation_alias if field else location[0])
     what = "is missing" if kind == "missing" else f"is wrong: {message.removeprefix('Value error, ')}"
@@ -356,13 +387,19 @@ def _lures(given: Mapping[str, str | None]) -> Iterable[str]:
     for name in sorted(_ENGINE_NAMES & ours.keys()):
         if "${" in ours[name]:
             yield f"{name} in .env holds ${{…}}, which is not filled in here: write the value itself"
-    if ours.get("OPENAI_BASE_URL") and "OPENAI_BASE_URL" not in environment and "OPENAI_API_KEY" in environment:
-        yield (
-            "OPENAI_BASE_URL is from .env and OPENAI_API_KEY is not, so the key would go where that file says: "
-            "set both in the same place"
-        )
+    for address, keys in _ADDRESSES.items():
+        for key in keys:
+            if ours.get(address) and address not in environment and key in environment:
+                yield (
+                    f"{address} is from .env and {key} is not, so the key would go where that file says: "
+                    "set both in the same place"
+                )
 
 
+_ADDRESSES = {
+    "OPENAI_BASE_URL": ("OPENAI_API_KEY",),
+    "GRAFTSMITH_EMBEDDING_BASE_URL": ("GRAFTSMITH_EMBEDDING_API_KEY",),
+}
 _ENGINE_NAMES = frozenset(str(field.validation_alias) for field in EngineSettings.model_fields.values())
 
 

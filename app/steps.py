@@ -391,6 +391,8 @@ class GitHubSteps:
             model=self._model(settings.openai_model, token),
             fallback=self._model(settings.openai_fallback_model, token) if settings.openai_fallback_model else None,
             prices=self._meters.prices,
+            embeddings=self._model(settings.embeddings.model, token) if settings.embeddings else None,
+            rerank=settings.rerank,
             seed=secrets.token_hex(16),
             command_timeout_s=settings.command_timeout_s,
         )

@@ -65,6 +65,7 @@ def build(settings: Settings, *, port: int, pace: Pace | None = None, progress_s
             api_key=settings.openai_api_key.get_secret_value(),
             models=settings.models,
             token_secret=token_secret,
+            embedding=settings.embeddings,
         ),
         meters,
         meters,

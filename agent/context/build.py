@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from agent.context.fence import fence
 from agent.context.overview import Count, conventions, cut, facts
+from agent.context.rerank import Chooser, rerank
 from agent.context.search import FunctionHit, SearchResult
 from agent.index.corpus import Corpus
 from agent.index.history import Commit
@@ -33,6 +34,7 @@ def build(
     seed: str,
     *,
     history: Sequence[Commit] | None = None,
+    chooser: Chooser | None = None,
     count: Count = estimate_tokens,
 ) -> str:
     """The context of a task.
@@ -43,11 +45,14 @@ def build(
         budget_tokens: upper bound, in the unit of ``count``.
         seed: the run's secret, from which the fences are made.
         history: earlier commits, newest first.
+        chooser: a model that is asked once in which order the candidates should stand.
         count: text → tokens.
     """
     if budget_tokens <= 0:
         return ""
     result = index.search(query(task), history=history)
+    if chooser is not None:
+        result = rerank(result, index, query(task), chooser, seed=seed)
     page = _Page(budget_tokens, count)
     page.add(facts(index), _OVERVIEW)
     for path, text in conventions(index):

@@ -11,7 +11,6 @@ from agent.context.functions import FunctionFeatures, features
 from agent.context.issue import read_issue
 from agent.context.past import Past
 from agent.context.rank import Ranked, Reason, rank_files, rank_functions, weights
-from agent.context.semantic import Semantic
 from agent.context.signals import Evidence, gather, prior
 from agent.index.history import Commit
 from agent.index.index import Index
@@ -52,13 +51,12 @@ def search(
     query: str,
     k: int = 20,
     history: Sequence[Commit] | None = None,
-    semantic: Semantic | None = None,
 ) -> SearchResult:
     """See :meth:`agent.index.index.Index.search`."""
     if not index.paths or not query.strip():
         return SearchResult((), ())
     issue = read_issue(query)
-    meaning = semantic.scores(index, issue) if semantic is not None else None
+    meaning = index.meaning.scores(index, issue) if index.meaning is not None else None
     evidence = gather(index, issue, _past(index, history), meaning)
     ranked = rank_files(evidence.files, prior(index))
     order = [f for f in np.argsort(-ranked.scores, kind="stable").tolist() if ranked.scores[f] > 0]

@@ -9,9 +9,9 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import sqlite3
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,28 @@ MOST_PIECES = 8
 """What is longer still is data: its beginning stands for it."""
 
 BATCH = 64
+
+BEST = 300
+"""Only so many of the most similar chunks count: the rest is noise, and a log has to hold them."""
+
+
+class Meaning(Protocol):
+    """How near each chunk of an index is to an issue."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What was cut or left out, and why."""
+        ...
+
+    def scores(self, index: Index, issue: Issue) -> Floats:
+        """Similarity (C, 0 to 1) of each chunk; all 0 where nothing is known."""
+        ...
+
+    def close(self) -> None: ...
+
+
+OnScores = Callable[[Sequence[int], Sequence[float]], None]
+"""Told the chunks that count and their similarity."""
 
 
 class Embedder(Protocol):
@@ -110,21 +132,36 @@ class Semantic:
     Args:
         embedder: the endpoint.
         store: SQLite file for the vectors; ``None`` keeps them in memory.
+        on_scores: told the result of each question, from which :class:`RecordedMeaning` answers the same.
     """
 
-    def __init__(self, embedder: Embedder, store: Path | None = None) -> None:
+    def __init__(
+        self, embedder: Embedder, store: Path | None = None, on_scores: OnScores = lambda chunks, scores: None
+    ) -> None:
         self._embedder = embedder
+        self._on_scores = on_scores
         self._vectors = Vectors(store, embedder.model)
+        self._failed = False
         self.notes: list[str] = []
-        """Inputs that were cut or left out, and why."""
 
     def scores(self, index: Index, issue: Issue) -> Floats:
-        """Similarity (C, 0 to 1) of each chunk; all 0 where the endpoint fails, which is noted."""
+        """See :class:`Meaning`. Where the endpoint fails, that is noted."""
+        found = self._similar(index, issue)
+        best = np.argsort(-found, kind="stable")[:BEST]
+        best = best[found[best] > 0]
+        values = [round(value, 4) for value in found[best].tolist()]
+        self._on_scores(best.tolist(), values)
+        return _spread(best, values, len(found))
+
+    def _similar(self, index: Index, issue: Issue) -> Floats:
         out = np.zeros(len(index.corpus.chunk_file), np.float32)
+        if self._failed:  # a search must not wait for it again
+            return out
         try:
             wanted = self._embed(_pieces(issue.text)[:1])
             chunks, matrix = self._matrix(index)
         except GraftsmithError as error:
+            self._failed = True
             self.notes.append(f"Meaning was left out: {error}")
             return out
         if wanted and len(chunks):
@@ -186,6 +223,36 @@ class Semantic:
             return {}
         self.notes.append(f"A text of {len(text)} characters was cut to a quarter: {refusal.what}")
         return {key: _unit(np.asarray(vector, np.float32))}
+
+
+class RecordedMeaning:
+    """What an earlier run was answered, in order, so that a replay needs no endpoint.
+
+    Args:
+        events: the lines of the run's log, decoded; other kinds than ``meaning`` are passed over.
+    """
+
+    notes: Sequence[str] = ()
+
+    def __init__(self, events: Iterable[Mapping[str, Any]]) -> None:
+        self._answers = iter([event for event in events if event.get("kind") == "meaning"])
+
+    def scores(self, index: Index, issue: Issue) -> Floats:
+        """See :class:`Meaning`; beyond the end of the record, and for another tree, all 0."""
+        total = len(index.corpus.chunk_file)
+        answer = next(self._answers, None)
+        chunks = np.array(answer["chunks"] if answer else [], dtype=np.int64)
+        fits = not len(chunks) or int(chunks.max()) < total
+        return _spread(chunks, answer["scores"], total) if answer and fits else np.zeros(total, np.float32)
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+
+def _spread(chunks: NDArray[np.int64], scores: Sequence[float], total: int) -> Floats:
+    out = np.zeros(total, np.float32)
+    out[chunks] = scores
+    return out
 
 
 def _texts(index: Index) -> Iterable[tuple[int, str]]:

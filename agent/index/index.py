@@ -31,7 +31,7 @@ from agent.index.workers import Job, Workers
 
 if TYPE_CHECKING:
     from agent.context.search import SearchResult
-    from agent.context.semantic import Semantic
+    from agent.context.semantic import Meaning
 
 T = TypeVar("T")
 
@@ -64,6 +64,8 @@ class Index:
         self.source = source
         self.report = report
         self.paths = tuple(file.path for file in files)
+        self.meaning: Meaning | None = None
+        """One more signal for every search, where an endpoint for embeddings is configured."""
         self._cache: dict[str, Any] = {}
 
     @classmethod
@@ -130,8 +132,6 @@ class Index:
         query: str,
         k: int = 20,
         history: Sequence[Commit] | None = None,
-        *,
-        semantic: Semantic | None = None,
     ) -> SearchResult:
         """Files and functions that an issue is about, best first, each with the reasons.
 
@@ -139,11 +139,10 @@ class Index:
             query: the issue as a person wrote it; its first line is taken as the title.
             k: how many files; functions come from the best 20.
             history: earlier commits, newest first.
-            semantic: meaning as one more signal, where an endpoint for embeddings is configured.
         """
         from agent.context.search import search  # ranking builds on the index, not the other way round
 
-        return search(self, query, k, history, semantic)
+        return search(self, query, k, history)
 
     def symbols(self, name: str) -> list[Located]:
         """Definitions called ``name``, plain or qualified."""

@@ -7,8 +7,11 @@ from collections.abc import Sequence
 import openai
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
+from agent.budget import Meter
 from agent.context.semantic import InputRefused
 from agent.errors import OperatorError, RetryLater
+from agent.model.tokens import estimate_tokens
+from agent.model.types import CallUsage
 from agent.types import ModelEndpoint
 
 _PASSING = (openai.APIConnectionError, openai.RateLimitError, openai.InternalServerError)
@@ -20,12 +23,16 @@ class OpenAIEmbedder:
 
     Args:
         endpoint: address, key and model.
+        meter: asked before each request and told after it, where a run pays for it.
         tries: of one request, while what goes wrong may pass.
         longest_pause_s: between two of them.
     """
 
-    def __init__(self, endpoint: ModelEndpoint, *, tries: int = 4, longest_pause_s: float = 20.0) -> None:
+    def __init__(
+        self, endpoint: ModelEndpoint, *, meter: Meter | None = None, tries: int = 4, longest_pause_s: float = 20.0
+    ) -> None:
         self.model = endpoint.model
+        self._meter = meter
         self._tries = tries
         self._longest = longest_pause_s
         self._openai = openai.OpenAI(
@@ -37,6 +44,8 @@ class OpenAIEmbedder:
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
         """See :class:`agent.context.semantic.Embedder`."""
+        if self._meter:
+            self._meter.check()
         retrying = Retrying(
             retry=retry_if_exception_type(_PASSING),
             stop=stop_after_attempt(self._tries),
@@ -61,6 +70,8 @@ class OpenAIEmbedder:
             ) from None
         except openai.OpenAIError as error:
             raise RetryLater("The embedding endpoint can't be reached", why=type(error).__name__) from None
+        if self._meter:
+            self._meter.record(_usage(self.model, texts, reply))
         vectors = {item.index: item.embedding for item in reply.data}
         if sorted(vectors) != list(range(len(texts))):
             raise OperatorError("The embedding endpoint answered with other vectors than asked for")
@@ -68,3 +79,9 @@ class OpenAIEmbedder:
 
     def close(self) -> None:
         self._openai.close()
+
+
+def _usage(model: str, texts: Sequence[str], reply: openai.types.CreateEmbeddingResponse) -> CallUsage:
+    told = getattr(reply.usage, "prompt_tokens", None)  # some endpoints leave it out
+    tokens = told if isinstance(told, int) and told > 0 else sum(map(estimate_tokens, texts))
+    return CallUsage(model=model, input_tokens=tokens, estimated=tokens != told, embedding=True)

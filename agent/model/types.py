@@ -76,6 +76,8 @@ class CallUsage(Value):
     """All output, reasoning included."""
     estimated: bool = False
     """True when a count above is ours, because the endpoint gave none that can be used."""
+    embedding: bool = False
+    """Text was embedded: it costs money, but it is no step of a run and none of its conversation."""
 
 
 class Finish(StrEnum):

@@ -22,6 +22,8 @@ from starlette.types import Receive, Scope, Send
 from agent.budget import BudgetReached
 from agent.model import faults, wire
 from agent.model.tokens import estimate_tokens
+from agent.model.types import CallUsage
+from agent.types import ModelEndpoint
 from app.llm import requests
 from app.llm.ledger import Ledger, Runs
 from app.llm.provider import Answer, Limits, Provider
@@ -40,6 +42,8 @@ class GatewayConfig:
     models: tuple[str, ...]
     """The names that a run may ask for."""
     token_secret: str = field(repr=False)
+    embedding: ModelEndpoint | None = None
+    """Where texts are embedded, and the one model that a run may ask for."""
     limits: Limits = field(default_factory=Limits)
     in_flight: int = 4
     """Calls of one run at a time. What they have not reported yet is what it can spend beyond its budget."""
@@ -64,11 +68,15 @@ class Gateway:
         self._ledger = ledger
         self._now = now
         self._provider = Provider(config.base_url, config.api_key, config.limits)
+        embedding = config.embedding
+        self._embedder = Provider(embedding.base_url, embedding.api_key, config.limits) if embedding else None
         self._under_way: Counter[str] = Counter()
 
     async def aclose(self) -> None:
         """Close the connections to the provider."""
         await self._provider.aclose()
+        if self._embedder:
+            await self._embedder.aclose()
 
     async def models(self, request: Request) -> Response:
         """GET: the models that runs may use."""
@@ -92,6 +100,34 @@ class Gateway:
             return await _while_listening(request, self._answered(call, len(data) // 5))
         except Refused as refusal:
             return _refusal(refusal)
+
+    @property
+    def embeds(self) -> bool:
+        """Whether runs can have texts embedded here."""
+        return self._embedder is not None
+
+    async def embeddings(self, request: Request) -> Response:
+        """POST: the vectors of some texts. Costs the run money, and none of its tokens or steps."""
+        assert self._config.embedding and self._embedder, "the route is only there where it is configured"
+        try:
+            run_id = await self._run_of(request)
+            data = await _read(request, self._config.limits.body_bytes)
+            body = requests.parse_embedding(data, self._config.embedding.model)
+            return await _while_listening(request, self._embedded(self._entered(run_id, body), self._embedder))
+        except Refused as refusal:
+            return _refusal(refusal)
+
+    async def _embedded(self, call: _Call, embedder: Provider) -> Response:
+        try:
+            await call.admit(0)
+            answer = await embedder.embed(call.body)
+            reply = faults.decoded((await answer.read(self._config.limits.reply_bytes)).decode("utf-8", "replace"))
+            await call.settle_texts(reply)
+        finally:
+            call.abandon()
+        if not isinstance(reply, dict):
+            raise Refused("the provider's answer is no JSON", status=502, code="provider_reply_unreadable")
+        return JSONResponse(reply)
 
     async def _run_of(self, request: Request) -> str:
         """The run that the request's token speaks for."""
@@ -168,6 +204,20 @@ class _Call:
                 await self._ledger.record(self._run_id, usage)
             finally:
                 self.abandon()
+
+    async def settle_texts(self, reply: object) -> None:
+        """Charge texts that were embedded: what the provider says they were, else our estimate."""
+        usage = reply.get("usage") if isinstance(reply, dict) else None
+        told = usage.get("prompt_tokens") if isinstance(usage, dict) else None
+        counted = isinstance(told, int) and told > 0
+        with anyio.CancelScope(shield=True):
+            tokens = int(told or 0) if counted else await anyio.to_thread.run_sync(_tokens, self.body["input"])
+            charged = CallUsage(model=self.body["model"], input_tokens=tokens, estimated=not counted, embedding=True)
+            await self._ledger.record(self._run_id, charged)
+
+
+def _tokens(texts: Sequence[str]) -> int:
+    return sum(map(estimate_tokens, texts))
 
 
 async def _whole(call: _Call, answer: Answer, most: int) -> dict[str, Any]:
@@ -267,7 +317,9 @@ def _refusal(refusal: Refused) -> Response:
 
 def routes(gateway: Gateway) -> Sequence[Route]:
     """To mount at the root of the server."""
+    embeddings = [Route("/llm/v1/embeddings", gateway.embeddings, methods=["POST"])] if gateway.embeds else []
     return (
         Route("/llm/v1/chat/completions", gateway.completions, methods=["POST"]),
         Route("/llm/v1/models", gateway.models, methods=["GET"]),
+        *embeddings,
     )

@@ -40,7 +40,7 @@ class Limits:
 
 
 class Provider:
-    """Sends completions to ``base_url``.
+    """Sends completions and texts to embed to ``base_url``.
 
     Raises:
         OperatorError: the address is no web address.
@@ -53,7 +53,7 @@ class Provider:
                 f"the model provider {base_url!r} is no web address",
                 todo="Set OPENAI_BASE_URL to something like https://api.openai.com/v1",
             )
-        self._url = base_url.rstrip("/") + "/chat/completions"
+        self._url = base_url.rstrip("/")
         self._key = api_key
         self._limits = limits
         self._limit_name = requests.LIMIT_NAMES[0]
@@ -70,8 +70,8 @@ class Provider:
         Raises:
             Refused: it failed, in whatever way; the reason is free of the key.
         """
-        deadline = time.monotonic() + self._limits.total_s
-        answer = await self._post(body, deadline)
+        limited = requests.limited(body, self._limits.output_tokens, self._limit_name)
+        answer = await self._post("/chat/completions", limited)
         if answer.status < 300:
             return answer
         said = faults.decoded((await answer.read(_ERROR_BYTES, cut=True)).decode("utf-8", "replace"))
@@ -82,10 +82,23 @@ class Provider:
             return await self.open(body)
         raise self._failure(answer, said)
 
-    async def _post(self, body: Mapping[str, Any], deadline: float) -> Answer:
-        content = json.dumps(requests.limited(body, self._limits.output_tokens, self._limit_name))
+    async def embed(self, body: Mapping[str, Any]) -> Answer:
+        """The beginning of a successful answer to a request for vectors.
+
+        Raises:
+            Refused: as ``open``.
+        """
+        answer = await self._post("/embeddings", body)
+        if answer.status < 300:
+            return answer
+        said = (await answer.read(_ERROR_BYTES, cut=True)).decode("utf-8", "replace")
+        raise self._failure(answer, faults.decoded(said))
+
+    async def _post(self, path: str, body: Mapping[str, Any]) -> Answer:
+        deadline = time.monotonic() + self._limits.total_s
+        content = json.dumps(body)
         headers = {"authorization": f"Bearer {self._key}", "content-type": "application/json"}
-        request = self._http.build_request("POST", self._url, content=content, headers=headers)
+        request = self._http.build_request("POST", self._url + path, content=content, headers=headers)
         with _named():
             async with asyncio.timeout(deadline - time.monotonic()):
                 response = await self._http.send(request, stream=True)

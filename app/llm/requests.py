@@ -89,12 +89,40 @@ PARAMETERS: Mapping[str, Check] = {
 }
 
 
+def _texts(value: object) -> bool:
+    return isinstance(value, list) and 0 < len(value) <= MOST_TEXTS and all(isinstance(text, str) for text in value)
+
+
+MOST_TEXTS = 2048
+
+EMBEDDING: Mapping[str, Check] = {
+    "model": lambda value: isinstance(value, str),
+    "input": _texts,
+    "encoding_format": lambda value: value in ("float", "base64"),
+}
+
+
 def parse(data: bytes, models: Collection[str]) -> dict[str, Any]:
-    """The request's body, checked.
+    """The body of a request for a completion, checked.
 
     Raises:
         Refused: no JSON object, a parameter that is not in the table or has another form, or another model.
     """
+    return _checked(data, PARAMETERS, ("model", "messages"), models)
+
+
+def parse_embedding(data: bytes, model: str) -> dict[str, Any]:
+    """The body of a request for vectors, checked.
+
+    Raises:
+        Refused: as ``parse``.
+    """
+    return _checked(data, EMBEDDING, ("model", "input"), (model,))
+
+
+def _checked(
+    data: bytes, table: Mapping[str, Check], needed: Collection[str], models: Collection[str]
+) -> dict[str, Any]:
     try:
         body = json.loads(data)
     except (ValueError, RecursionError):
@@ -102,12 +130,12 @@ def parse(data: bytes, models: Collection[str]) -> dict[str, Any]:
     if not isinstance(body, dict):
         raise Refused("the body is not a JSON object", status=400, code="invalid_request_error")
     for name, value in body.items():
-        check = PARAMETERS.get(name)
+        check = table.get(name)
         if check is None or not check(value):
             # The name comes from a run: shown short, and never the value.
             problem = "is not allowed here" if check is None else "has a form that is not allowed here"
             raise Refused(f"the parameter {name[:40]!r} {problem}", status=400, code="parameter_not_allowed")
-    for name in ("model", "messages"):
+    for name in needed:
         if name not in body:
             raise Refused(f"the parameter {name!r} is missing", status=400, code="invalid_request_error")
     if body["model"] not in models:

@@ -21,6 +21,7 @@ from agent.config import parse
 from agent.errors import OperatorError, UserError
 from agent.model import errors
 from agent.model.client import CallLimits, ModelClient
+from agent.model.embeddings import OpenAIEmbedder
 from agent.model.scripted import serve
 from agent.model.types import Message
 from agent.types import Budget, ModelEndpoint, Price
@@ -28,6 +29,7 @@ from app.llm.endpoint import Gateway, GatewayConfig, routes
 from app.llm.ledger import RunMeters
 from app.llm.provider import Limits
 from app.llm.run_tokens import AUDIENCE, ISSUER, TokenRefused, issue_token, verify_token
+from tests.support.embeddings import Endpoint, embeddings
 from tests.support.endpoint import delta, drop, endpoint, error, http, reply, silence, stream, trickle
 
 SECRET = "s" * 32
@@ -61,9 +63,13 @@ class Served:
 
 
 @contextmanager
-def gateway(base_url: str, in_flight: int = 4, **limits: Any) -> Iterator[Served]:
+def gateway(
+    base_url: str, in_flight: int = 4, embedding: ModelEndpoint | None = None, **limits: Any
+) -> Iterator[Served]:
     meters = RunMeters(PRICES)
-    config = GatewayConfig(base_url, KEY, ("m", "spare"), SECRET, Limits(**limits), in_flight)
+    config = GatewayConfig(
+        base_url, KEY, ("m", "spare"), SECRET, embedding=embedding, limits=Limits(**limits), in_flight=in_flight
+    )
     served = Gateway(config, meters, meters)
 
     @asynccontextmanager
@@ -220,6 +226,60 @@ def test_calls_without_a_right_token_are_refused_and_reach_nobody(served: Served
     served.meters.close("run-1")
     assert served.post().status_code == 401
     assert served.asked == []
+
+
+# ── embeddings ───────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+@contextmanager
+def embedding_gateway() -> Iterator[tuple[Endpoint, Served]]:
+    with embeddings() as provider, endpoint() as chat:
+        target = ModelEndpoint(base_url=provider.url, api_key=KEY, model="e")
+        with gateway(chat.base_url, embedding=target) as served:
+            yield provider, served
+
+
+def test_texts_are_embedded_with_the_servers_key_and_cost_only_money() -> None:
+    with embedding_gateway() as (provider, served):
+        embedder = OpenAIEmbedder(ModelEndpoint(base_url=f"{served.origin}/llm/v1", api_key=served.token, model="e"))
+        vectors = embedder.embed(["alpha", "beta"])
+        embedder.close()
+        usage = served.meters.close("run-1")
+    assert vectors == [provider.vector("alpha"), provider.vector("beta")]
+    assert provider.keys == [f"Bearer {KEY}"]
+    assert (usage.calls, usage.input_tokens, usage.embedded_tokens) == (0, 0, 1)
+
+
+@pytest.mark.parametrize(
+    ("body", "status", "code"),
+    [
+        ({"model": "m", "input": ["x"]}, 403, "model_not_allowed"),
+        ({"model": "e", "input": ["x"], "dimensions": 3}, 400, "parameter_not_allowed"),
+        ({"model": "e", "input": "x"}, 400, "parameter_not_allowed"),
+        ({"model": "e", "input": [[1, 2]]}, 400, "parameter_not_allowed"),
+        ({"model": "e", "input": []}, 400, "parameter_not_allowed"),
+        ({"model": "e"}, 400, "invalid_request_error"),
+    ],
+)
+def test_other_texts_are_refused(body: dict[str, Any], status: int, code: str) -> None:
+    with embedding_gateway() as (provider, served):
+        answer = served.post(body, path="/llm/v1/embeddings")
+        assert (answer.status_code, answer.json()["error"]["code"]) == (status, code)
+        unknown = served.post(body, path="/llm/v1/embeddings", authorization="Bearer nobody")
+        assert unknown.status_code == 401
+        assert provider.keys == []
+
+
+def test_no_texts_are_embedded_beyond_the_budget_and_failures_hold_no_key() -> None:
+    with embedding_gateway() as (provider, served):
+        served.meters.open("run-1", Budget(minutes=0.0000001))
+        answer = served.post({"model": "e", "input": ["x"]}, path="/llm/v1/embeddings")
+        assert answer.status_code == 403 and provider.keys == []
+        served.meters.open("run-1", Budget())
+        provider.failures = [401, 500]
+        codes = [served.post({"model": "e", "input": ["x"]}, path="/llm/v1/embeddings") for _ in range(2)]
+        assert [answer.status_code for answer in codes] == [403, 500]
+        assert all(KEY not in answer.text for answer in codes)
 
 
 # ── only this path, this provider, these models ──────────────────────────────────────────────────────────────────

@@ -2,88 +2,31 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
-import re
-import threading
 from collections.abc import Iterator, Sequence
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
+from agent.budget import Meter, Price
 from agent.context.issue import read_issue
 from agent.context.rerank import rerank
-from agent.context.semantic import BATCH, Semantic
+from agent.context.semantic import BATCH, RecordedMeaning, Semantic
 from agent.errors import OperatorError, RetryLater
 from agent.index.index import Index
 from agent.model.embeddings import OpenAIEmbedder
 from agent.model.types import CallUsage, Message, Reply
-from agent.types import ModelEndpoint
+from agent.types import Budget, ModelEndpoint
+from tests.support.embeddings import Endpoint, embeddings
 from tests.unit.index.helpers import index_of
-
-LIMIT = 8_192 * 4
-"""Characters; stands for 8,192 tokens."""
-
-
-class Endpoint:
-    """An embedding endpoint: vectors by words, 400 for what is empty or too long, answers out of order."""
-
-    def __init__(self) -> None:
-        self.requests = 0
-        self.inputs: list[str] = []
-        self.failures: list[int] = []
-        self.size = 512
-        self.limit = LIMIT
-        outer = self
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
-                status, answer = outer.answer(body["input"])
-                data = json.dumps(answer).encode()
-                self.send_response(status)
-                self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(data)))
-                self.end_headers()
-                self.wfile.write(data)
-
-            def log_message(self, *_: object) -> None: ...
-
-        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.url = f"http://127.0.0.1:{self.server.server_port}/v1"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
-
-    def answer(self, inputs: Sequence[str]) -> tuple[int, dict[str, Any]]:
-        self.requests += 1
-        if self.failures:
-            return self.failures.pop(0), {"error": {"message": "no"}}
-        if any(not text or len(text) > self.limit for text in inputs):
-            return 400, {"error": {"message": "input too long or empty"}}
-        self.inputs += inputs
-        data = [{"object": "embedding", "index": i, "embedding": self.vector(t)} for i, t in enumerate(inputs)]
-        return 200, {
-            "object": "list",
-            "model": "m",
-            "data": data[::-1],
-            "usage": {"prompt_tokens": 1, "total_tokens": 1},
-        }
-
-    def vector(self, text: str) -> list[float]:
-        out = [0.0] * self.size
-        for word in re.findall(r"[a-z]+\d*", text.lower()):
-            out[int(hashlib.sha256(word.encode()).hexdigest()[:8], 16) % self.size] += 1.0
-        return out
 
 
 @pytest.fixture
 def endpoint() -> Iterator[Endpoint]:
-    made = Endpoint()
-    yield made
-    made.server.shutdown()
-    made.server.server_close()
+    with embeddings() as made:
+        yield made
 
 
 def embedder(endpoint: Endpoint) -> OpenAIEmbedder:
@@ -164,9 +107,49 @@ def test_a_damaged_vector_file_is_made_anew(tmp_path: Path, endpoint: Endpoint) 
 
 def test_meaning_joins_the_other_signals(tmp_path: Path, endpoint: Endpoint) -> None:
     index = forty(tmp_path)
-    result = index.search("subject number7", semantic=Semantic(embedder(endpoint)))
+    index.meaning = Semantic(embedder(endpoint))
+    result = index.search("subject number7")
     assert result.files[0].path == "f07.py"
     assert any("meaning" in reason.signal for reason in result.files[0].why)
+
+
+def test_a_record_answers_as_the_endpoint_did(tmp_path: Path, endpoint: Endpoint) -> None:
+    index = forty(tmp_path)
+    log: list[dict[str, Any]] = [{"kind": "stage"}]
+    live = Semantic(embedder(endpoint), on_scores=lambda chunks, scores: log.append(meaning_event(chunks, scores)))
+    issues = [read_issue("subject number7"), read_issue("key_12 of the table")]
+    said = [live.scores(index, issue) for issue in issues]
+    recorded = RecordedMeaning(json.loads(json.dumps(log)))
+    assert all(np.array_equal(recorded.scores(index, issue), was) for issue, was in zip(issues, said, strict=True))
+    assert recorded.scores(index, issues[0]).max() == 0, "beyond the record nothing is known"
+
+
+def test_a_record_of_a_larger_tree_says_nothing(tmp_path: Path) -> None:
+    index = index_of(tmp_path, {"a.py": "def alpha(): return 1\n"})
+    assert RecordedMeaning([meaning_event([0, 999], [0.9, 0.8])]).scores(index, read_issue("alpha")).max() == 0
+
+
+def test_a_dead_endpoint_is_asked_once(tmp_path: Path, endpoint: Endpoint) -> None:
+    index = index_of(tmp_path, {"a.py": "def alpha(): return 1\n"})
+    endpoint.failures = [401]
+    semantic = Semantic(embedder(endpoint))
+    assert [semantic.scores(index, read_issue("alpha")).max() for _ in range(3)] == [0, 0, 0]
+    assert endpoint.requests == 1 and len(semantic.notes) == 1
+
+
+def test_a_run_pays_for_what_is_embedded(tmp_path: Path, endpoint: Endpoint) -> None:
+    index = index_of(tmp_path, {"a.py": "def alpha(): return 1\n"})
+    meter = Meter(Budget(dollars=1e-6, tokens=10, steps=1), prices={"m": Price(input=1.0, cached=1.0, output=0.0)})
+    address = ModelEndpoint(base_url=endpoint.url, api_key="k", model="m")
+    semantic = Semantic(OpenAIEmbedder(address, meter=meter))
+    assert semantic.scores(index, read_issue("alpha")).max() == 0, "the first request took all the money there was"
+    assert "budget" in semantic.notes[0]
+    assert (meter.usage.calls, meter.usage.input_tokens, meter.usage.embedded_tokens) == (0, 0, 1)
+    assert meter.usage.dollars == pytest.approx(1e-6)
+
+
+def meaning_event(chunks: Sequence[int], scores: Sequence[float]) -> dict[str, Any]:
+    return {"kind": "meaning", "chunks": list(chunks), "scores": list(scores)}
 
 
 class Says:

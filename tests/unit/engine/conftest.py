@@ -37,17 +37,19 @@ class Desk:
     test: str
     """A command that runs the checkout's tests without any set-up."""
 
-    def graftsmith(self, *arguments: str, model: str = "", typed: str = "", review: bool = False) -> Ran:
+    def graftsmith(self, *arguments: str, model: str = "", typed: str = "", review: bool = False, **more: str) -> Ran:
         """Run a command.
 
         Args:
             review: whether accepted changes are read once more.
             model: base URL of the endpoint; none is set when empty.
             typed: what the person types.
+            more: settings of our own, named without their prefix.
         """
         env = {"GRAFTSMITH_STATE_DIR": str(self.state), "OPENAI_BASE_URL": model or None}
         env["GRAFTSMITH_REVIEW"] = "yes" if review else "no"
         env |= {"OPENAI_API_KEY": KEY, "OPENAI_MODEL": "scripted"} if model else {}
+        env |= {f"GRAFTSMITH_{name.upper()}": value for name, value in more.items()}
         done = CliRunner().invoke(cli, list(arguments), env=env, input=typed, standalone_mode=False)
         code = done.return_value if isinstance(done.return_value, int) else 0
         return Ran(2 if done.exception else code, done.stdout, done.stderr, done.exception)

@@ -8,7 +8,9 @@ import shutil
 import stat
 from pathlib import Path
 
+from agent.model.scripted import serve
 from tests.flow.world import EDIT, FINISH, WRITE, call, plan
+from tests.support.embeddings import embeddings
 from tests.unit.engine.conftest import KEY, Desk, MakeModel
 
 STEPS = (
@@ -75,3 +77,24 @@ def test_a_conversation_replays_with_its_questions(desk: Desk, scripted: MakeMod
     (folder,) = desk.runs
     ran = desk.graftsmith("replay", str(folder))
     assert (ran.code, ran.out) == (0, "The same: 2 model calls, outcome answered\n"), ran
+
+
+def test_what_was_found_by_meaning_replays_too(desk: Desk) -> None:
+    order = {"name": "order", "when": "numbered places", "steps": [{"content": json.dumps({"order": [1, 0]})}]}
+    sessions = {"sessions": [order, {"name": "work", "steps": list(STEPS)}]}
+    with embeddings() as endpoint, serve(sessions) as model:
+        ran = desk.graftsmith(
+            *TASK, "--test-command", desk.test, model=model.base_url,
+            embedding_model="m", embedding_base_url=endpoint.url, embedding_api_key="embedding-key-77", rerank="yes",
+        )  # fmt: skip
+        assert json.loads(ran.out)["outcome"] == "proposed", ran.out
+        assert set(endpoint.keys) == {"Bearer embedding-key-77"}
+        assert json.loads(ran.out)["usage"]["embedded_tokens"] > 0
+        asked = endpoint.requests
+    (folder,) = desk.runs
+    assert '"kind": "meaning"' in (folder / "events.jsonl").read_text()
+    replayed = desk.graftsmith("replay", str(folder))
+    assert (replayed.code, replayed.out) == (0, "The same: 4 model calls, outcome proposed\n"), replayed
+    assert endpoint.requests == asked
+    for file in folder.iterdir():
+        assert not file.is_file() or "embedding-key-77" not in file.read_text()

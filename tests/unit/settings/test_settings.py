@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from pydantic import ValidationError
 
 from agent.errors import OperatorError
-from app.settings import EngineSettings, Settings, load
+from app.settings import EngineSettings, SearchSettings, Settings, load
 
 SECRET = "a-webhook-secret"
 
@@ -157,12 +157,14 @@ def test_dotenv_file_is_read_below_the_environment(monkeypatch: pytest.MonkeyPat
         ("openai_base_url=https://evil.example/v1\n", "set both in the same place"),
         ("OPENAI_BASE_URL=https://evil.example/${GITHUB_TOKEN}\nOPENAI_API_KEY=x\n", "not filled in"),
         ("OPENAI_MODEL=${GITHUB_TOKEN}\n", "not filled in"),
+        ("GRAFTSMITH_EMBEDDING_BASE_URL=https://evil.example/v1\n", "GRAFTSMITH_EMBEDDING_API_KEY is not"),
     ],
 )
 def test_a_checkouts_file_says_not_where_secrets_of_its_user_go(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, file: str, says: str
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "key-of-the-user")
+    monkeypatch.setenv("GRAFTSMITH_EMBEDDING_API_KEY", "other-key-of-the-user")
     monkeypatch.setenv("GITHUB_TOKEN", "token-of-the-user")
     (tmp_path / ".env").write_text(f"OPENAI_MODEL=m\n{file}")
     with pytest.raises(OperatorError, match=says) as error:
@@ -221,3 +223,37 @@ def test_bots_are_named_and_never_a_pattern(monkeypatch: pytest.MonkeyPatch, pem
     monkeypatch.setenv("GRAFTSMITH_ALLOWED_BOTS", "*")
     with pytest.raises(OperatorError, match="name each bot"):
         load(Settings)
+
+
+@pytest.mark.parametrize(
+    ("more", "address", "key"),
+    [
+        ({}, "https://api.openai.com/v1", "key-of-the-provider"),
+        ({"BASE_URL": "https://other.example/v1/"}, "https://other.example/v1", "none"),
+        ({"BASE_URL": "https://other.example/v1", "API_KEY": "k-2"}, "https://other.example/v1", "k-2"),
+        ({"API_KEY": "k-2"}, "https://api.openai.com/v1", "k-2"),
+    ],
+)
+def test_a_key_goes_to_its_own_provider_only(
+    monkeypatch: pytest.MonkeyPatch, pem: str, more: dict[str, str], address: str, key: str
+) -> None:
+    configure(monkeypatch, pem)
+    assert load(Settings).embeddings is None and not load(Settings).rerank
+    monkeypatch.setenv("GRAFTSMITH_EMBEDDING_MODEL", "e-1")
+    for name, value in more.items():
+        monkeypatch.setenv(f"GRAFTSMITH_EMBEDDING_{name}", value)
+    settings = load(Settings)
+    assert settings.embeddings is not None
+    assert (settings.embeddings.base_url, settings.embeddings.api_key, settings.embeddings.model) == (
+        address,
+        key,
+        "e-1",
+    )
+    assert settings.embedding_api_key.get_secret_value() in {*settings.secrets, ""}
+
+
+def test_a_search_needs_no_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert load(SearchSettings, env_file=None).embeddings is None
+    monkeypatch.setenv("GRAFTSMITH_EMBEDDING_BASE_URL", "ftp://x")
+    with pytest.raises(OperatorError, match="GRAFTSMITH_EMBEDDING_BASE_URL"):
+        load(SearchSettings, env_file=None)
