@@ -151,4 +151,5 @@ def test_how_long_a_request_may_get(context: int | None, said: int | None, room:
 
 
 def test_the_windows_that_ship_are_sound() -> None:
-    assert all(price.context and price.context >= 32_000 for price in load_prices().values())
+    talking = [price for name, price in load_prices().items() if "embedding" not in name]
+    assert all(price.context and price.context >= 32_000 for price in talking)
