@@ -90,6 +90,12 @@ def accepted(claim: Claim, evidence: Evidence) -> Ending:
                 "A test of the reported behaviour passes on the unchanged code.",
                 "Add what is missing to reproduce it: version, input, environment.",
             )
+    if evidence.integrity:
+        return Ending(
+            Outcome.PROPOSED,
+            "The change does what was asked, and existing tests were changed for it, as the plan says.",
+            "Look at each change to the tests: the change is ready only when somebody has acknowledged them.",
+        )
     if not evidence.turned:
         return Ending(
             Outcome.PROPOSED,

@@ -136,6 +136,7 @@ def _integrity(evidence: Evidence) -> list[str]:
     return [
         f"{finding.path}: {finding.detail} ({finding.kind}). Tests must not say less than before; undo this."
         for finding in evidence.integrity
+        if not finding.excused
     ]
 
 

@@ -264,7 +264,7 @@ def _plan(run: Run, conversation: Conversation, context: ToolContext) -> Finishe
         if waits:
             return planning.revise(conversation, brief.remark(spec), registry, context)
         plan.check(spec.plan, context.draft.base.paths())
-        context.plan = spec.plan
+        context.plan, context.approved = spec.plan, True
         return None
     finally:
         run.plan, run.draft = context.plan, context.draft
@@ -405,6 +405,7 @@ def _judged(
 ) -> _Judged:
     if isinstance(said, StepDone):
         return _judged_step(run, measure, context, said)
+    run.plan = context.plan
     evidence = measure(context.draft, run.plan, to_the_end=last)
     problems = judge.of_claim(said.claim, evidence, run.plan, context.draft.edits)
     if polishing and not problems:

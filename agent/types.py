@@ -6,6 +6,8 @@ may happen in another process or on another machine. Bytes travel as base64.
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -363,6 +365,8 @@ class IntegrityFinding(Value):
     path: str
     detail: str
     hunk: str = ""
+    excused: bool = False
+    """The plan says why the task asks for it. A person has to acknowledge it all the same."""
 
 
 class Finding(Value):
@@ -487,7 +491,20 @@ class Evidence(Value):
 
     @property
     def proven(self) -> bool:
-        """Something went red → green, nothing got worse by any measure, and no test was weakened."""
+        """Something went red → green, nothing got worse by any measure, and no existing test was touched."""
+        return self.holds and not self.integrity
+
+    @property
+    def integrity_digest(self) -> str:
+        """Names exactly these findings with their hunks, in 16 hex digits; empty without any."""
+        if not self.integrity:
+            return ""
+        told = json.dumps([(one.kind, one.path, one.detail, one.hunk) for one in self.integrity])
+        return hashlib.sha256(told.encode()).hexdigest()[:16]
+
+    @property
+    def holds(self) -> bool:
+        """All of a proof but the last part: whether the tests still say as much, a person may have to decide."""
         return (
             self.final is not None
             and self.final.status in (SuiteStatus.OK, SuiteStatus.FAILING)
@@ -495,7 +512,6 @@ class Evidence(Value):
             and self.comparison.clean
             and bool(self.turned)
             and all(p.holds or p.guards for p in self.proof)
-            and not self.integrity
             and not self.complaints
         )
 

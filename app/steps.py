@@ -616,6 +616,8 @@ async def _onto(
         return await keep(repository, proposal, "it is the default branch, which only pull requests change")
     if result.outcome is not Outcome.PROPOSED:
         return await keep(repository, proposal, f"it is not proven ({result.reason.rstrip('.')})")
+    if result.evidence.integrity:
+        return await keep(repository, proposal, "existing tests were changed, and a person has to look at that first")
     return await update(repository, proposal, branch)
 
 

@@ -87,6 +87,8 @@ class ToolContext:
     run_command: Callable[[Draft, str], str]
     """Runs a shell line on a throw-away copy of a draft and says what came of it, for the model."""
     plan: Plan | None = None
+    approved: bool = False
+    """A person has approved the plan, word for word."""
     plan_first: bool = False
     """Nothing is done before there is a plan."""
     syntax_ok: SyntaxOk = syntax.ok

@@ -42,7 +42,7 @@ def writable(context: ToolContext, path: str) -> str:
     if is_test(path) or (is_test_config(path) and name not in _BUILD_FILES):
         raise TestProtected(
             f"{path} is {'an existing test' if is_test(path) else 'test configuration'} and stays as it is",
-            todo="Put new tests into a new file beside it; if the task itself asks for a change here, finish with "
-            "needs_input and say so",
+            todo="Put new tests into a new file beside it; if the task itself asks for a change here, "
+            + ("finish with needs_input and say so" if context.approved else "say why: call plan with test_changes"),
         )
     return path

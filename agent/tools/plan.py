@@ -13,7 +13,7 @@ class MakePlan(Plan, Arguments):
 
 def run(context: ToolContext, arguments: MakePlan) -> ToolResult:
     if context.plan is not None:
-        raise ToolRefusal("There is a plan already", todo="Carry it out")
+        return _amended(context, context.plan, arguments.test_changes.strip())
     plan = Plan.model_validate(arguments.model_dump())
     wrong = problems(plan, context.draft.base.paths())
     if wrong:
@@ -22,6 +22,14 @@ def run(context: ToolContext, arguments: MakePlan) -> ToolResult:
     if context.progress.last:
         return ToolResult("Accepted. Carry it out; call finish in the same reply as the last edits.")
     return ToolResult(f"Accepted. {prompts.render('steps', progress=context.progress)}")
+
+
+def _amended(context: ToolContext, plan: Plan, why: str) -> ToolResult:
+    """That existing tests must change may turn out on the way; a person has the last word on each of these changes."""
+    if not why or plan.test_changes.strip() or context.approved:
+        raise ToolRefusal("There is a plan already", todo="Carry it out")
+    context.plan = plan.model_copy(update={"test_changes": why})
+    return ToolResult("Noted. Existing tests may change for that reason; a person has to acknowledge each such change.")
 
 
 TOOL = Tool(

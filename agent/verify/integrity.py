@@ -17,7 +17,7 @@ early_return            the test can end before its last assertion
 failure_swallowed       a failed assertion is caught
 parameters_removed      fewer cases
 test_shadowed           a second definition of the same name hides a test
-test_changed            an existing test is different, and the plan gives no reason
+test_changed            an existing test is different
 collection_changed      another set of tests is collected
 config_changed          configuration of the runner, of coverage or of a linter is different
 ci_changed              a workflow of the continuous integration is different
@@ -57,22 +57,23 @@ def check(base: BaseTree, draft: Draft, plan: Plan | None) -> tuple[IntegrityFin
     """Everything in ``draft`` that makes the tests of ``base`` say less, ordered by path.
 
     Args:
-        plan: when its ``test_changes`` says why existing tests must change, a mere change of what they expect is no
-            finding; weakening still is.
+        plan: when its ``test_changes`` says why existing tests must change, a mere change of what they expect is
+            excused; weakening is not. What is excused is a finding all the same: a person has to look at it.
     """
-    may_change = bool(plan and plan.test_changes.strip())
+    given = bool(plan and plan.test_changes.strip())
     added = _added_tests(base, draft)
     findings: list[IntegrityFinding] = []
     for path in sorted(draft.edits):
         old = _old(base, path)
         new = _new(draft, path)
-        findings += _check_file(path, old, new, added, may_change=may_change)
-    return tuple(dict.fromkeys(findings))
+        findings += _check_file(path, old, new, added)
+    return tuple(
+        finding.model_copy(update={"excused": given and finding.kind == "test_changed"})
+        for finding in dict.fromkeys(findings)
+    )
 
 
-def _check_file(
-    path: str, old: str | None, new: str | None, added: Mapping[str, Body], *, may_change: bool
-) -> Iterator[IntegrityFinding]:
+def _check_file(path: str, old: str | None, new: str | None, added: Mapping[str, Body]) -> Iterator[IntegrityFinding]:
     shadowing = _shadows(path) if old is None else ""
     if shadowing:
         yield _finding("runner_shadowed", path, shadowing, old, new)
@@ -82,7 +83,7 @@ def _check_file(
     elif is_test_config(path):
         yield from _check_config(path, old, new)
     elif is_test(path):
-        yield from _check_test(path, old, new, added, may_change=may_change)
+        yield from _check_test(path, old, new, added)
     elif new is not None:
         yield from _check_source(path, old, new)
 
@@ -90,31 +91,27 @@ def _check_file(
 # ── tests ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_test(
-    path: str, old: str | None, new: str | None, added: Mapping[str, Body], *, may_change: bool
-) -> Iterator[IntegrityFinding]:
+def _check_test(path: str, old: str | None, new: str | None, added: Mapping[str, Body]) -> Iterator[IntegrityFinding]:
     if path.endswith(".py"):
-        problems = _python_problems(old, new, added, may_change=may_change)
+        problems = _python_problems(old, new, added)
     elif other_tests.knows(path):
-        problems = other_tests.compare(path, old, new, may_change=may_change)
+        problems = other_tests.compare(path, old, new)
     else:
-        problems = _data_problems(old, new, may_change=may_change)
+        problems = _data_problems(old, new)
     for problem in problems:
         yield _finding(problem.kind, path, problem.detail, old, new, problem)
     if new is not None and path.endswith(".py"):
         yield from (_finding("exit_status_hook", path, text, old, new) for text in hooks(new, known=old))
 
 
-def _python_problems(
-    old: str | None, new: str | None, added: Mapping[str, Body], *, may_change: bool
-) -> Iterator[Problem]:
+def _python_problems(old: str | None, new: str | None, added: Mapping[str, Body]) -> Iterator[Problem]:
     before = python_tests.parse(old.encode()) if old is not None else Module()
     after = python_tests.parse(new.encode()) if new is not None else Module()
     if after is None:
         yield Problem("unreadable", "", "the test file is no valid Python any more", None, None)
         return
     before = before or Module()  # was broken before: whatever is there now says more
-    yield from python_tests.compare(before, after, added, may_change=may_change)
+    yield from python_tests.compare(before, after, added)
     yield from python_tests.vacuous(after, before.tests)
 
 
@@ -133,13 +130,11 @@ def _added_tests(base: BaseTree, draft: Draft) -> Mapping[str, Body]:
     return found
 
 
-def _data_problems(old: str | None, new: str | None, *, may_change: bool) -> Iterator[Problem]:
+def _data_problems(old: str | None, new: str | None) -> Iterator[Problem]:
     if old is not None and new is None:
         yield Problem("test_deleted", "", "a file that tests use is gone", None, None)
-    elif old is not None and not may_change:
-        yield Problem(
-            "test_changed", "", "data that existing tests use is changed, and the plan gives no reason", None, None
-        )
+    elif old is not None:
+        yield Problem("test_changed", "", "data that existing tests use is changed", None, None)
 
 
 # ── what configures them ─────────────────────────────────────────────────────────────────────────────────────────

@@ -129,23 +129,22 @@ def changed_tests(draft: Draft, path: str) -> frozenset[str]:
     )
 
 
-def compare(old: Module, new: Module, elsewhere: Mapping[str, Body], *, may_change: bool) -> Iterator[Problem]:
+def compare(old: Module, new: Module, elsewhere: Mapping[str, Body]) -> Iterator[Problem]:
     """Every way in which ``new`` says less than ``old``.
 
     Args:
         elsewhere: normalised source → body, of tests that the change adds in other files: a moved test is not lost.
-        may_change: the plan says why existing tests must change; then a mere change of what is expected is no problem.
     """
     for name, before in old.tests.items():
         after = new.tests.get(name)
         if after is None:
             yield from _missing(name, before, new, elsewhere)
         elif after.source != before.source or after.skips != before.skips:
-            yield from _weaker(name, before, after, may_change=may_change)
+            yield from _weaker(name, before, after)
     for name, before in old.others.items():
         after = new.others.get(name)
         if after is not None and after.source != before.source:
-            yield from _weaker(name, before, after, may_change=may_change)
+            yield from _weaker(name, before, after)
         elif after is None and before.asserts:
             yield Problem(
                 "assertion_removed", name, f"the helper `{name}` and its assertions are gone", before.span, None
@@ -177,15 +176,15 @@ def _missing(name: str, before: Body, new: Module, elsewhere: Mapping[str, Body]
     yield Problem("test_deleted", name, f"`{name}` is gone", before.span, None)
 
 
-def _weaker(name: str, before: Body, after: Body, *, may_change: bool) -> Iterator[Problem]:
+def _weaker(name: str, before: Body, after: Body) -> Iterator[Problem]:
     def problem(kind: str, detail: str) -> Problem:
         return Problem(kind, name, detail, before.span, after.span)
 
     found = list(_findings(before, after))
     yield from (problem(kind, detail) for kind, detail in found)
-    if not found and not may_change and before.source != after.source:
+    if not found and before.source != after.source:
         what = "helper" if before.helper else "test"
-        yield problem("test_changed", f"the existing {what} `{name}` is changed, and the plan gives no reason")
+        yield problem("test_changed", f"the existing {what} `{name}` is changed")
 
 
 def _findings(before: Body, after: Body) -> Iterator[tuple[str, str]]:

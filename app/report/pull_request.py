@@ -16,7 +16,6 @@ from agent.types import (
     Coverage,
     Evidence,
     Impact,
-    IntegrityFinding,
     Place,
     Plan,
     ReviewFinding,
@@ -81,7 +80,7 @@ def account(result: RunResult, facts: JobFacts, review: Review = NO_FINDINGS, *,
 def _measured(result: RunResult, facts: JobFacts, review: Review) -> list[Section]:
     evidence = result.evidence
     return [
-        Section(_integrity(evidence.integrity), 7, "the changes to tests"),
+        Section(_integrity(evidence, result.plan), 8, "the changes to tests"),
         Section(_left_out(review), 6, "the changes that were left out"),
         Section(_remarks(review), 7, "remarks"),
         Section(_reviewed(result.review), 7, "the review"),
@@ -302,7 +301,8 @@ def _listed(title: str, tests: Sequence[str], mark: str = "") -> str:
     return md.details(f"{mark}{title}: {len(tests)}", "\n".join(lines))
 
 
-def _integrity(findings: Sequence[IntegrityFinding]) -> str:
+def _integrity(evidence: Evidence, plan: Plan | None) -> str:
+    findings = evidence.integrity
     if not findings:
         return ""
     shown, more = md.first(findings, _FINDINGS)
@@ -315,7 +315,18 @@ def _integrity(findings: Sequence[IntegrityFinding]) -> str:
     if more:
         blocks.append(f"*… and {more} more.*")
     intro = "These changes could make the tests say less than before. Please look at each of them."
-    return "\n\n".join(["### Changes to tests", intro, *blocks])
+    why = f"The plan's reason: {md.inline(md.head(plan.test_changes, 600))}" if plan and plan.test_changes else ""
+    parts = ["### Changes to tests", intro, why, *blocks, _acknowledging(evidence)]
+    return "\n\n".join(part for part in parts if part)
+
+
+def _acknowledging(evidence: Evidence) -> str:
+    if not evidence.holds:
+        return ""
+    return (
+        "This stays a draft until somebody with write permission comments `/agent approve` here. That acknowledges "
+        f"exactly these changes (`{evidence.integrity_digest}`) on this commit; a later commit voids it."
+    )
 
 
 def _left_out(review: Review) -> str:

@@ -91,6 +91,13 @@ def verdict(evidence: Evidence) -> str:
     """What was measured, in one or two sentences of our own; the only line many will read."""
     if evidence.proven:
         return _proven(evidence)
+    if evidence.holds and evidence.integrity:
+        turned, touched = len(evidence.turned), count(len(evidence.integrity), "change")
+        return (
+            f"Waits for a person: {count(turned, 'test')} failed before this change and "
+            f"{'passes' if turned == 1 else 'pass'} with it, but {touched} to what was tested before must be "
+            "acknowledged first."
+        )
     if evidence.final is None:
         why = "; ".join(_early(evidence))
         return f"Not proven: {f'{why}, so not all tests were run' if why else 'the tests were not run on this change'}."

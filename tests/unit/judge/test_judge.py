@@ -128,6 +128,14 @@ def test_what_got_worse_is_listed_with_its_message() -> None:
     assert "and 2 more of the kind" in text
 
 
+def test_what_the_plan_excuses_is_accepted_and_not_ready() -> None:
+    changed = IntegrityFinding(kind="test_changed", path="tests/test_a.py", detail="changed", excused=True)
+    found = evidence(proof(), integrity=(changed,))
+    assert judged(found) == "" and found.holds and not found.proven
+    ending = endings.accepted(Claim.DONE, found)
+    assert ending.outcome is Outcome.PROPOSED and "acknowledged" in ending.next_step
+
+
 def test_weakened_tests_are_not_accepted() -> None:
     weaker = IntegrityFinding(kind="deleted", path="tests/test_a.py", detail="test_a is gone")
     assert "tests/test_a.py: test_a is gone" in judged(evidence(proof(), integrity=(weaker,)))

@@ -89,13 +89,21 @@ def test_a_question_needs_no_plan(converse: Converse, first: ToolContext) -> Non
     assert first.plan is None
 
 
-def test_there_is_one_plan(converse: Converse, first: ToolContext) -> None:
-    allowing = call("plan", **{**PLANNED, "test_changes": "they are in the way"})
-    conversation = converse(reply(PLAN, allowing))
+def test_there_is_one_plan_and_only_a_reason_to_change_tests_is_added(converse: Converse, first: ToolContext) -> None:
+    other = {**PLANNED, "summary": "Another."}
+    again, why = call("plan", **other), call("plan", **other, test_changes="the issue asks for -1")
+    conversation = converse(reply(PLAN, again, why, why))
     planning.make(conversation, REGISTRY, first)
     assert first.plan is not None
-    assert first.plan.test_changes == ""
-    assert "already" in answers(conversation)[1]
+    assert (first.plan.summary, first.plan.test_changes) == (PLANNED["summary"], "the issue asks for -1")
+    assert ["already" in answer for answer in answers(conversation)[1:4]] == [True, False, True]
+
+
+def test_what_a_person_approved_is_not_added_to(converse: Converse, first: ToolContext) -> None:
+    first.approved = True
+    conversation = converse(reply(PLAN, call("plan", **PLANNED, test_changes="they are in the way")))
+    planning.make(conversation, REGISTRY, first)
+    assert first.plan is not None and first.plan.test_changes == ""
 
 
 def test_a_plan_that_waits_is_asked_for_alone(converse: Converse, first: ToolContext) -> None:

@@ -181,6 +181,25 @@ REVIEWED = PROVEN.model_copy(
         ),
     }
 )
+CHANGED = PROVEN.model_copy(
+    update={
+        "reason": "The change does what was asked, and existing tests were changed for it, as the plan says.",
+        "plan": PLAN.model_copy(update={"test_changes": "The issue asks for another text, which an old test pins."}),
+        "evidence": PROVEN.evidence.model_copy(
+            update={
+                "integrity": (
+                    IntegrityFinding(
+                        kind="test_changed",
+                        path="tests/test_duration.py",
+                        detail="the existing test `test_case_5` is changed",
+                        hunk="@@ -10,2 +10,2 @@\n def test_5():\n-    assert f(5) == 5\n+    assert f(5) == '5 s'",
+                        excused=True,
+                    ),
+                ),
+            }
+        ),
+    }
+)
 MEASURED = PROVEN.model_copy(
     update={
         "evidence": PROVEN.evidence.model_copy(
@@ -270,6 +289,7 @@ ENDED = Progress(
 
 DOCUMENTS: dict[str, Callable[[], str]] = {
     "proven.md": lambda: report.pr_body(PROVEN, FACTS, Review(added=REVIEW.added)),
+    "changed_tests.md": lambda: report.pr_body(CHANGED, FACTS, Review(added=REVIEW.added)),
     "measured.md": lambda: report.pr_body(MEASURED, FACTS, Review(added=REVIEW.added)),
     "reviewed.md": lambda: report.pr_body(REVIEWED, FACTS, Review(added=REVIEW.added)),
     "status_planned.md": lambda: report.status_comment(FACTS, Progress(), Closing.from_result(PLANNED)),

@@ -304,7 +304,9 @@ def test_new_tests_and_build_files_are_welcome(context: ToolContext) -> None:
 
 def test_a_plan_can_say_why_tests_change(context: ToolContext) -> None:
     context.plan = plan("  ")
-    refused(context, "delete", path="tests/test_calc.py")
+    assert "call plan with test_changes" in refused(context, "delete", path="tests/test_calc.py")
+    context.approved = True
+    assert "needs_input" in refused(context, "delete", path="tests/test_calc.py")
     context.plan = plan("the issue asks for another result")
     use(context, "edit", path="tests/test_calc.py", edits=[{"search": "== 2", "replace": "== 3"}])
 

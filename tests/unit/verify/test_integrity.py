@@ -156,9 +156,13 @@ def test_a_moved_test_is_not_lost(findings: Changes) -> None:
 
 def test_a_plan_that_says_why_allows_other_expectations_and_no_weakening(findings: Changes) -> None:
     before = {"test_a.py": HEAD + TEST}
-    assert findings(before, {"test_a.py": HEAD + TEST.replace("== 3", "== 4")}, "the issue asks for it") == ()
+    other = {"test_a.py": HEAD + TEST.replace("== 3", "== 4")}
+    for why in ("the issue asks for it", "  "):
+        (found,) = findings(before, other, why)
+        assert (found.kind, found.excused) == ("test_changed", bool(why.strip()))
+        assert "+    assert add(1, 2) == 4" in found.hunk, "a person is shown it in any case"
     (found,) = findings(before, {"test_a.py": HEAD + "@pytest.mark.skip\n" + TEST}, "the issue asks for it")
-    assert found.kind == "test_skipped"
+    assert (found.kind, found.excused) == ("test_skipped", False)
 
 
 def test_the_hunk_shows_the_test_and_nothing_else(findings: Changes) -> None:
