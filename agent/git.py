@@ -125,11 +125,6 @@ def valid_ref(name: str) -> bool:
     )
 
 
-def valid_branch(name: str) -> bool:
-    """Whether ``name`` can be a branch (``git check-ref-format --branch NAME``)."""
-    return name != "HEAD" and not name.startswith("-") and valid_ref(f"refs/heads/{name}")
-
-
 def _checked_source(ref: str) -> str:
     if _SHA1.match(ref) or ref == "HEAD" or (ref.startswith("refs/") and valid_ref(ref)):
         return ref

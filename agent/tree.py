@@ -50,18 +50,6 @@ class CaseTwin(ToolRefusal):
     """Another path differs only in case; on some systems both would be the same file."""
 
 
-class Conflict(UserError):
-    """The other side changed what our change also touches."""
-
-    def __init__(self, paths: Iterable[str]) -> None:
-        self.paths = tuple(paths)
-        super().__init__(
-            f"The branch changed meanwhile in {_listed(self.paths)}",
-            why="Our change touches the same",
-            todo="Run again on the new state",
-        )
-
-
 # ── the base ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -367,39 +355,6 @@ class Draft:
         if same_name:
             return NotFound(f"{path} does not exist", why=f"There is {_listed(same_name)}", todo="Use the full path")
         return NotFound(f"{path} does not exist", todo="Use list or search to find it")
-
-
-def rebase(change_set: ChangeSet, base: BaseTree, onto: BaseTree) -> ChangeSet:
-    """``change_set`` (made on ``base``) for another commit, when the other side left every path of it alone.
-
-    Raises:
-        Conflict: a touched path differs between the two, or has no place in ``onto``.
-    """
-    conflicts = []
-    draft = onto.draft()
-    for change in change_set.changes:
-        theirs, ours = onto.entries.get(change.path), base.entries.get(change.path)
-        if _state(theirs) != _state(ours):
-            if not _already(theirs, change, onto):
-                conflicts.append(change.path)
-            continue
-        try:
-            draft = draft.changed(change)
-        except ToolRefusal:
-            conflicts.append(change.path)
-    if conflicts:
-        raise Conflict(conflicts)
-    return draft.change_set()
-
-
-def _already(theirs: Entry | None, change: FileChange, onto: BaseTree) -> bool:
-    if theirs is None or change.content is None:
-        return theirs is None and change.content is None
-    return theirs.mode == change.mode and onto.content(change.path) == change.content
-
-
-def _state(entry: Entry | None) -> tuple[str, str] | None:
-    return None if entry is None else (entry.mode, entry.blob)
 
 
 def _unfit(path: str) -> bool:

@@ -19,7 +19,6 @@ from agent.git import (
     RefMissing,
     RepositoryTooLarge,
     environment,
-    valid_branch,
     valid_ref,
 )
 from agent.types import FileChange
@@ -311,5 +310,3 @@ def test_branch_names_are_judged_as_git_does(name: str) -> None:
         return process.run(["git", "check-ref-format", *arguments], env=environment()).ok
 
     assert valid_ref(f"refs/heads/{name}") == accepts(f"refs/heads/{name}")
-    if not name.startswith("@{-"):
-        assert valid_branch(name) == accepts("--branch", name)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.model.tokens import estimate_tokens, tokenizer_from
+from agent.model.tokens import estimate_tokens
 
 SAMPLES = json.loads(Path("tests/data/tokens.json").read_text("utf-8"))
 
@@ -27,8 +27,3 @@ def test_nothing_is_nothing() -> None:
 def test_grows_with_the_text() -> None:
     text = "def f(x):\n    return x + 1\n"
     assert estimate_tokens(text * 10) == pytest.approx(10 * estimate_tokens(text), abs=10)
-
-
-def test_without_data_the_estimate_counts(tmp_path: Path) -> None:
-    assert tokenizer_from(None) is estimate_tokens
-    assert tokenizer_from(tmp_path / "missing.tiktoken") is estimate_tokens

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from agent.errors import ToolRefusal, UserError
 from agent.git import Git, RepositoryTooLarge
 from agent.paths import PathRefused
-from agent.tree import BaseTree, Binary, CaseTwin, Conflict, Draft, NotAFile, NotFound, Quota, rebase
+from agent.tree import BaseTree, Binary, CaseTwin, Draft, NotAFile, NotFound, Quota
 from agent.types import ChangeSet, FileChange
 from tests.support.repository import Repository
 
@@ -214,42 +214,6 @@ def test_a_path_longer_than_any_system_takes(git: Git, origin: Repository) -> No
     with pytest.raises(UserError, match="no checkout may hold") as caught:
         BaseTree.load(Git(origin.git_dir), commit)
     assert len(str(caught.value)) < 1000
-
-
-# ── the branch moved ──
-
-
-def moved(git: Git, origin: Repository, files: dict[str, str]) -> BaseTree:
-    origin.commit(files)
-    return load(git, origin)
-
-
-def test_a_change_moves_on_when_the_other_side_touched_other_files(git: Git, origin: Repository) -> None:
-    base = moved(git, origin, {"ours.py": "1\n", "theirs.py": "1\n"})
-    change_set = base.draft().with_file("ours.py", b"2\n").with_file("new.py", b"n\n").change_set()
-    onto = moved(git, origin, {"theirs.py": "2\n"})
-    result = rebase(change_set, base, onto)
-    assert result.base_sha == onto.sha
-    made = onto.applied(result)
-    assert (made.read("ours.py"), made.read("theirs.py"), made.read("new.py")) == (b"2\n", b"2\n", b"n\n")
-
-
-def test_what_the_other_side_made_already_is_dropped(git: Git, origin: Repository) -> None:
-    base = moved(git, origin, {"a.py": "1\n", "b.py": "1\n"})
-    change_set = base.draft().with_file("a.py", b"2\n").with_file("b.py", b"2\n").change_set()
-    onto = moved(git, origin, {"a.py": "2\n"})
-    assert [c.path for c in rebase(change_set, base, onto).changes] == ["b.py"]
-
-
-@pytest.mark.parametrize(
-    "theirs", [{"ours.py": "other\n"}, {"new.py": "theirs\n"}, {"new.py/x": "folder\n"}, {"NEW.py": ""}]
-)
-def test_a_change_of_the_same_file_is_a_conflict(git: Git, origin: Repository, theirs: dict[str, str]) -> None:
-    base = moved(git, origin, {"ours.py": "1\n"})
-    change_set = base.draft().with_file("ours.py", b"2\n").with_file("new.py", b"n\n").change_set()
-    with pytest.raises(Conflict) as caught:
-        rebase(change_set, base, moved(git, origin, theirs))
-    assert caught.value.paths in {("ours.py",), ("new.py",)}
 
 
 # ── properties ──
