@@ -325,15 +325,17 @@ class Git:
         )
 
     def grep(
-        self, tree: str, pattern: str, *, regex: bool = False, ignore_case: bool = False, glob: str = ""
+        self, tree: str, pattern: str, *, regex: bool = False, ignore_case: bool = False, where: Sequence[str] = ()
     ) -> Iterator[Match]:
         """Lines of text files in ``tree`` that hold ``pattern``.
+
+        Args:
+            where: pathspecs with their magic; none: everywhere.
 
         Raises:
             UserError: ``pattern`` is no valid extended regular expression.
         """
         options = ["-E" if regex else "-F", *(["-i"] if ignore_case else [])]
-        where = [f":(glob){glob}"] if glob else []
         finished = self._try(
             ["grep", "--no-color", "-n", "-I", "-z", *options, "-e", pattern, _object(tree), "--", *where],
             limits=Limits(wall_s=20.0, output_bytes=8 * MIB),

@@ -20,6 +20,8 @@ from agent.types import ChangeSet, FileChange, FileMode
 MIB = 1024 * 1024
 MAX_FILE_BYTES = 2 * MIB
 """Largest file that tools read or write. Larger ones are data, not source."""
+MAX_KEPT_BYTES = 64 * MIB
+"""Text of a whole repository that is held in memory at most."""
 _SHOWN = 8
 
 
@@ -32,6 +34,11 @@ class Quota:
 
 
 DEFAULT_QUOTA = Quota()
+
+
+def is_text(content: bytes) -> bool:
+    """As git judges it: no NUL among the first 8,000 bytes."""
+    return b"\0" not in content[:8_000]
 
 
 class NotFound(ToolRefusal):
@@ -110,6 +117,16 @@ class BaseTree:
         return self.git.tree_of(self.sha)
 
     @cached_property
+    def texts(self) -> Mapping[str, bytes] | None:
+        """Path → content of each text file; ``None`` when they are too much to be kept in memory."""
+        regular = [entry for entry in self.entries.values() if entry.mode not in (LINK, GITLINK)]
+        if sum(entry.size for entry in regular) > MAX_KEPT_BYTES:
+            return None
+        contents = self.git.blobs(entry.blob for entry in regular)
+        pairs = zip(regular, contents, strict=True)
+        return MappingProxyType({entry.path: content for entry, content in pairs if is_text(content)})
+
+    @cached_property
     def folders(self) -> Mapping[str, int]:
         """Folder → number of files anywhere below it."""
         return Counter(folder for path in self.entries for folder in parents(path))
@@ -159,6 +176,15 @@ class Draft:
             if file is not None
         }
         return MappingProxyType(kept | made)
+
+    @cached_property
+    def texts(self) -> Mapping[str, bytes] | None:
+        """As :attr:`BaseTree.texts`, with the edits."""
+        if self.base.texts is None:
+            return None
+        kept = {path: content for path, content in self.base.texts.items() if path not in self.edits}
+        made = {path: file.content for path, file in self.edits.items() if file is not None}
+        return MappingProxyType(kept | {path: content for path, content in made.items() if is_text(content)})
 
     def __contains__(self, path: str) -> bool:
         return self._mode(path) is not None

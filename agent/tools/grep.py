@@ -1,14 +1,16 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from pydantic import AliasChoices, Field
 
+from agent import grep
 from agent.errors import ToolRefusal, UserError
 from agent.git import Match
 from agent.tools import show
 from agent.tools.base import Arguments, Tool, ToolContext, ToolResult
+from agent.tools.guard import local
 
 _FEW = 4
 """So many matches are shown with the lines around them, which is what would be read next."""
@@ -26,17 +28,14 @@ class Grep(Arguments):
 def run(context: ToolContext, arguments: Grep) -> ToolResult:
     if "\n" in arguments.text or "\0" in arguments.text:
         raise ToolRefusal("grep looks at single lines", todo="Give one line of the text")
-    tree = context.draft.tree_id()
-    glob = arguments.glob.removeprefix("./")
+    glob = local(context, arguments.glob).removeprefix("./")
     try:
-        found = list(
-            context.draft.base.git.grep(
-                tree,
-                arguments.text,
-                regex=arguments.regex,
-                ignore_case=arguments.ignore_case,
-                glob=glob if "/" in glob or not glob else f"**/{glob}",
-            )
+        found = grep.search(
+            context.draft,
+            arguments.text,
+            regex=arguments.regex,
+            ignore_case=arguments.ignore_case,
+            glob=glob if "/" in glob or not glob else f"**/{glob}",
         )
     except UserError as error:
         raise ToolRefusal("The pattern does not work", why=error.why, todo="Use regex=false for plain text") from error
@@ -49,7 +48,7 @@ def run(context: ToolContext, arguments: Grep) -> ToolResult:
     return ToolResult(_listing(context, found, around))
 
 
-def _listing(context: ToolContext, found: list[Match], around: int) -> str:
+def _listing(context: ToolContext, found: Sequence[Match], around: int) -> str:
     limits = context.limits
     out: list[str] = []
     shown = found[: limits.matches]
@@ -60,8 +59,10 @@ def _listing(context: ToolContext, found: list[Match], around: int) -> str:
         else:
             out += [f"{match.line}|{show.line(match.text, limits)}" for match in matches]
     if len(found) > len(shown):
-        files = len({match.path for match in found})
-        out.append(f"[{len(found) - len(shown)} more matches, {files} files in all; narrow it by glob]")
+        more = (
+            f"at least {grep.MOST - len(shown)} more" if len(found) >= grep.MOST else f"{len(found) - len(shown)} more"
+        )
+        out.append(f"[{more} matches, in {len({match.path for match in found})} files; narrow it by glob]")
     text = "\n".join(out)
     return text if len(text) <= limits.result_chars else _listing(context, found, around // 2)
 

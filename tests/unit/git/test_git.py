@@ -123,7 +123,7 @@ def test_grep_finds_lines(git: Git, origin: Repository) -> None:
     fetched(git, origin)
     assert [(m.path, m.line, m.text) for m in git.grep(sha, "foo(bar)")] == [("a b.py", 2, "foo(bar)")]
     assert {m.path for m in git.grep(sha, r"foo\(bar\)", regex=True, ignore_case=True)} == {"a b.py", "sub/c.js"}
-    assert {m.path for m in git.grep(sha, "foo", glob="**/*.js")} == {"sub/c.js"}
+    assert {m.path for m in git.grep(sha, "foo", where=[":(glob)**/*.js"])} == {"sub/c.js"}
     assert list(git.grep(sha, "--open-files-in-pager=x")) == []
     with pytest.raises(UserError, match="search"):
         list(git.grep(sha, "(", regex=True))
