@@ -10,10 +10,10 @@ import os
 import re
 import stat
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from types import TracebackType
 from typing import Self
 
@@ -30,6 +30,7 @@ from sandbox.types import Mount, Sandbox
 
 __all__ = ["Checkout", "Workspace", "apply", "clone_local"]
 
+_FOLDER_MODE = 0o755
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
 
@@ -168,7 +169,7 @@ class Checkout:
         try:
             with Root(self.path) as root:
                 wanted = _wanted(draft)
-                self._write(root, draft, wanted, wanted)
+                self._write(root, draft, wanted, wanted, pristine=True)
         except FileExistsError as error:
             raise UserError(
                 f"Two paths of the repository are the same file on this disk: {os.fsdecode(error.filename or b'')}",
@@ -200,16 +201,35 @@ class Checkout:
             changed = (path for path, want in self._written.items() if not self._matches(root, path, want))
             return tuple(sorted(changed))
 
-    def _restore(self, draft: Draft) -> None:
+    def reset(self, draft: Draft) -> None:
+        """Make everything as in a fresh checkout of ``draft``: contents, modes and ages, and nothing else is there.
+        Only while nothing runs in the checkout. Links are never followed."""
+        try:
+            self._clean(draft)
+        except PermissionError:
+            self._workspace.sandbox.reclaim(self.path)
+            self._clean(draft)
+
+    def _clean(self, draft: Draft) -> None:
+        folders = {str(parent) for path in self._written for parent in PurePosixPath(path).parents}
+        with Root(self.path) as root:
+            for path in _strangers(self.path, "", self._written.keys(), folders):
+                root.clear(path)
+        self._restore(draft, pristine=True)
+
+    def _restore(self, draft: Draft, *, pristine: bool = False) -> None:
         wanted = _wanted(draft)
         with Root(self.path) as root:
             for path in self._written.keys() - wanted.keys():
                 root.clear(path)
                 root.prune(path)
-            stale = {path: want for path, want in wanted.items() if not self._matches(root, path, want)}
+            matches = self._untouched if pristine else self._matches
+            stale = {path: want for path, want in wanted.items() if not matches(root, path, want)}
             for path in stale:
                 root.clear(path)
-            self._write(root, draft, wanted, stale)
+            self._write(root, draft, wanted, stale, pristine=pristine)
+        if pristine:
+            self._workspace.carry_into(self.path, draft)
         self._done(wanted, draft)
 
     def close(self) -> None:
@@ -219,10 +239,17 @@ class Checkout:
             self._workspace.sandbox.reclaim(self.path)
             ownership.remove(self.path)
 
-    def _write(self, root: Root, draft: Draft, wanted: Mapping[str, _Wanted], paths: Mapping[str, _Wanted]) -> None:
+    def _write(
+        self,
+        root: Root,
+        draft: Draft,
+        wanted: Mapping[str, _Wanted],
+        paths: Mapping[str, _Wanted],
+        *,
+        pristine: bool,
+    ) -> None:
         # Python's compiled files name their source by size and full seconds: two states must never share a second.
         self._clock = max(int(time.time()), self._clock + 1)
-        first = not self._written
         for path, content in _contents(draft, paths):
             mode = wanted[path].mode
             if mode == GITLINK:
@@ -231,7 +258,7 @@ class Checkout:
                 if link_stays_inside(path, os.fsdecode(content)):
                     root.link(path, content)
             else:
-                fresh = path in draft.edits or not first
+                fresh = path in draft.edits or not pristine
                 root.create(path, content, _permissions(mode), self._clock if fresh else self._workspace.base_time)
 
     def _done(self, wanted: Mapping[str, _Wanted], draft: Draft) -> None:
@@ -249,14 +276,35 @@ class Checkout:
             return status is not None
         if status is None:
             return False
-        if self._written.get(path) == want and self._seen.get(path) == _signature(status):
-            return True  # the kernel's change time can't be set back: nobody touched it
+        if self._untouched(root, path, want):
+            return True
         found = root.find(path)
         if found is None or found.content is None:
             return False
         if found.is_link or want.mode == LINK:
             return found.is_link and want.mode == LINK and blob_id(found.content) == want.blob
         return found.executable == (want.mode == "100755") and blob_id(found.content) == want.blob
+
+    def _untouched(self, root: Root, path: str, want: _Wanted) -> bool:
+        """The kernel's change time can't be set back."""
+        status = root.status(path)
+        if status is None or self._written.get(path) != want:
+            return False
+        return stat.S_ISDIR(status.st_mode) if want.mode == GITLINK else self._seen.get(path) == _signature(status)
+
+
+def _strangers(checkout: Path, below: str, written: Container[str], folders: Container[str]) -> Iterator[str]:
+    """What is there and was not written by us; folders of ours get their mode back."""
+    if stat.S_IMODE((checkout / below).stat().st_mode) != _FOLDER_MODE:
+        (checkout / below).chmod(_FOLDER_MODE)
+    with os.scandir(checkout / below) as found:
+        entries = [(entry.name, entry.is_dir(follow_symlinks=False)) for entry in found]
+    for name, is_folder in entries:
+        path = f"{below}/{name}" if below else name
+        if is_folder and (path in folders or path in written):
+            yield from _strangers(checkout, path, written, folders)
+        elif path not in written:
+            yield path
 
 
 def _wanted(draft: Draft) -> dict[str, _Wanted]:

@@ -11,7 +11,6 @@ import stat
 import tempfile
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -92,6 +91,7 @@ class Harness:
         )
         self._environment: Environment | None = None
         self._working: Checkout | None = None
+        self._pristine: Checkout | None = None
         self._tolerated: frozenset[str] = frozenset()
         self._folder = Path(workspace.spec.work_dir) / "tests"
         self._folder.mkdir(parents=True, exist_ok=True)
@@ -119,7 +119,7 @@ class Harness:
 
         Args:
             name: of the run, for logs.
-            fresh: in a checkout that no earlier run has touched.
+            fresh: in a checkout that is as if no run had touched it: contents, modes and ages, and nothing besides.
         """
         if self.plan.absent:
             return self._without_run(SuiteStatus.NO_TESTS, self.plan.absent)
@@ -130,8 +130,8 @@ class Harness:
         invocation = TOOLCHAINS[self.plan.toolchain].invoke(self.plan, draft, selection, self._view)
         place = Path(tempfile.mkdtemp(prefix=f"{name[:40]}-", dir=self._folder))
         place.chmod(0o755)
-        with self._checkout(draft, place.name, fresh=fresh) as checkout:
-            finished, reports, late = self._execute(invocation, checkout, environment, place)
+        checkout = self._checkout(draft, fresh=fresh)
+        finished, reports, late = self._execute(invocation, checkout, environment, place)
         run = self._judge(invocation, draft, finished, reports, late)
         self._events.emit("test_run", name=name, selection=tuple(selection), run=_summary(run))
         return run
@@ -158,24 +158,23 @@ class Harness:
         paths = {name: ":".join(filter(None, (first, known.get(name)))) for name, first in watch.paths.items()}
         seeing = replace(invocation, env={**invocation.env, **watch.env, **paths})
         limits = replace(self._limits, wall_s=min(self._limits.wall_s, wall_s))
-        with self._checkout(draft, place.name, fresh=True) as checkout:
-            mounts = (Mount(files, WATCH),)
-            finished, reports, _ = self._execute(seeing, checkout, environment, place, mounts, limits)
+        mounts = (Mount(files, WATCH),)
+        checkout = self._checkout(draft, fresh=True)
+        finished, reports, _ = self._execute(seeing, checkout, environment, place, mounts, limits)
         self._events.emit("note", text="watched run", end=finished.end, seconds=round(finished.seconds, 3))
         return reports if finished.end is End.EXITED else {}
 
     def command(self, draft: Draft, argv: tuple[str, ...]) -> Finished:
         """Run any other command on ``draft``, in the tests' environment and the working checkout."""
         environment = self.environment
-        with self._checkout(draft, "command", fresh=False) as checkout:
-            return self._run(argv, {}, checkout, environment, ())
+        return self._run(argv, {}, self._checkout(draft, fresh=False), environment, ())
 
     def aside(self, draft: Draft, line: str, limits: Limits) -> Aside:
-        """Run one shell line on ``draft`` in the tests' environment, in a checkout of its own that is thrown away."""
+        """Run one shell line on ``draft`` in the tests' environment; what it changes in its fresh checkout is lost."""
         environment = self.environment
-        with self._checkout(draft, "aside", fresh=True) as checkout:
-            finished = self._run(shell(line), {}, checkout, environment, (), limits=limits)
-            return Aside(finished, checkout.altered())
+        checkout = self._checkout(draft, fresh=True)
+        finished = self._run(shell(line), {}, checkout, environment, (), limits=limits)
+        return Aside(finished, checkout.altered())
 
     def flaky(self, draft: Draft, before: TestRun, after: TestRun) -> tuple[str, ...]:
         """Which of the tests that passed before and fail now pass when run again alone, up to three times each."""
@@ -193,10 +192,11 @@ class Harness:
         return TOOLCHAINS[self.plan.toolchain].canary(self.plan, test, token)
 
     def close(self) -> None:
-        """Remove the working checkout, and let go of the environment."""
-        if self._working is not None:
-            self._working.close()
-            self._working = None
+        """Remove the checkouts, and let go of the environment."""
+        for checkout in (self._working, self._pristine):
+            if checkout is not None:
+                checkout.close()
+        self._working = self._pristine = None
         self._store.close()
 
     # ── inside ──
@@ -208,14 +208,15 @@ class Harness:
     def _flips(self, draft: Draft, test: str) -> bool:
         return any(test in self.run(draft, (test,), "again", fresh=True).passed for _ in range(_RERUNS))
 
-    def _checkout(self, draft: Draft, name: str, *, fresh: bool) -> AbstractContextManager[Checkout]:
+    def _checkout(self, draft: Draft, *, fresh: bool) -> Checkout:
+        """One for the runs that may see what those before them left, and one that is as new each time."""
         if fresh:
-            return self.workspace.checkout(draft, name)
-        if self._working is None:
-            self._working = self.workspace.checkout(draft, "working")
-        else:
-            self._working.sync(draft)
-        return nullcontext(self._working)
+            self._pristine = self._pristine or self.workspace.checkout(draft, "pristine")
+            self._pristine.reset(draft)
+            return self._pristine
+        self._working = self._working or self.workspace.checkout(draft, "working")
+        self._working.sync(draft)
+        return self._working
 
     def _execute(
         self,

@@ -1,9 +1,10 @@
 """Red → green, measured apart from everything that the work itself ran.
 
-For each new or changed test two trees are tested in fresh checkouts: the base with nothing but the change's tests (it
-must fail there), and the whole change (it must pass there). Beside each test runs a *canary*, a file made up for this
-one run with a test that must pass and one that must fail: a report that was not written by an honest runner does not
-know it.
+For each new or changed test two trees are tested: the base with nothing but the change's tests (it must fail there),
+and the whole change (it must pass there). Each time in a process of its own, with temporary folders and a network of
+its own, in a checkout as it came from git: whatever a run before it left there is gone. Beside each test runs a
+*canary*, a file made up for this one run with a test that must pass and one that must fail: a report that was not
+written by an honest runner does not know it.
 
 When a test file does not even load on the base, that counts as red only where the error names something that the
 change's own sources bring: a new module, a new function. Whatever else keeps it from loading, say a missing package or
@@ -29,7 +30,7 @@ from agent.verify.toolchains.base import Canary
 Seen = TestOutcome | Literal["missing", "not_run"]
 
 SINGLE_LIMIT: Final = 10
-"""Up to this many test functions each gets checkouts of its own; above it, each file does."""
+"""Up to this many test functions each gets runs of its own; above it, each file does."""
 
 _WORD: Final = re.compile(r"[A-Za-z_]\w{2,}")
 _ABSENCE: Final = re.compile(

@@ -234,3 +234,53 @@ def test_closing_after_someone_else_removed_the_folder(workspace: Workspace) -> 
 def test_names_of_checkouts(workspace: Workspace, name: str) -> None:
     with pytest.raises(ValueError, match="no name"):
         workspace.checkout(workspace.base.draft(), name)
+
+
+Facts = dict[str, tuple[object, ...]]
+
+
+def facts(checkout: Checkout) -> Facts:
+    """All that a test run could tell two checkouts apart by."""
+    return {str(path.relative_to(checkout.path)): tuple(_facts(path)) for path in sorted(checkout.path.rglob("*"))}
+
+
+def _facts(path: Path) -> Iterator[object]:
+    status = path.lstat()
+    yield from (oct(status.st_mode), status.st_uid, status.st_nlink)
+    if path.is_symlink():
+        yield path.readlink()
+    elif path.is_file():
+        yield from (path.read_bytes(), int(status.st_mtime))
+
+
+MESSES = {
+    "new file": "echo x > sub/new.py",
+    "new folder": "mkdir -p sub/deep/er __pycache__ && touch sub/deep/er/x __pycache__/y.pyc",
+    "changed": "echo x >> a.py",
+    "changed as if not": "cp -p a.py /tmp/a && sed -i 's/1/2/' a.py && touch -r /tmp/a a.py",
+    "older": "touch -d 2001-01-01 a.py",
+    "mode": "chmod 000 a.py && chmod 777 sub && chmod 000 ü",
+    "removed": "rm -r sub a.py",
+    "link in place of a file": "rm a.py && ln -s /etc/passwd a.py",
+    "link in place of a folder": "rm -r sub && ln -s /etc sub",
+    "folder in place of a file": "rm a.py && mkdir -p a.py/x && touch a.py/x/y",
+    "file in place of a folder": "rm -r sub && touch sub",
+    "second name": "ln a.py sub/same.py",
+    "where a link was left out": "mkdir outer && touch outer/x",
+    "in a submodule": "touch vendor/x",
+    "pipe and socket": "mkfifo pipe && touch 'strange\n\tname'",
+    "another link": "ln -sfn a.py inner",
+}
+
+
+@pytest.mark.parametrize("mess", MESSES)
+def test_a_reset_checkout_is_as_a_fresh_one(workspace: Workspace, sandbox: Sandbox, mess: str) -> None:
+    first = workspace.base.draft().with_file("a.py", b"a = 1\n").with_file("new/c.py", b"")
+    second = workspace.base.draft().with_file("sub/b.py", b"b = 2\n")
+    with workspace.checkout(workspace.base.draft(), "fresh") as fresh, workspace.checkout(first, "used") as used:
+        for draft in (workspace.base.draft(), second, workspace.base.draft()):
+            command = Command(("/bin/bash", "-c", MESSES[mess]), used.view, mounts=used.mounts)
+            assert sandbox.run(command).ok
+            used.reset(draft)
+            assert (used.path / "sub/b.py").read_bytes() == draft.content("sub/b.py")
+        assert facts(used) == facts(fresh)
