@@ -201,6 +201,10 @@ class GitHubSteps:
     async def prepare(self, work: Work) -> Ending | None:
         brief = self._stored_brief(work)
         if brief is None:
+            if work.job.command.word is Word.APPROVE and work.job.command.is_pull:
+                acknowledged = await self._acknowledge_tests(work)
+                if acknowledged is not None:
+                    return acknowledged
             asked = asked_for(work.job, await work.of_issue())
             if isinstance(asked, Ending):
                 return asked
@@ -209,6 +213,36 @@ class GitHubSteps:
             await self._fetch(work, sha)
         await work.save(artefacts=work.job.artefacts.model_copy(update={"base_sha": brief.base_sha}))
         return None
+
+    async def _acknowledge_tests(self, work: Work) -> Ending | None:
+        """A person takes responsibility for what the head commit changed in existing tests; ``None`` where nothing of
+        the kind waits, and the approval means something else.
+
+        It holds for exactly what was shown: the findings named in the description, on the commit that is the head.
+        """
+        command = work.job.command
+        repository = self._repository(command)
+        pull = await repository.pull(command.number)
+        published = await asyncio.to_thread(self._store.published, command.repository_id, command.number)
+        meant = awaiting(work.job, published, await work.of_issue())
+        if meant is None:
+            return None
+        digest, sha = meant.artefacts.to_acknowledge, str(meant.artefacts.commit_sha)
+        if pull.head.sha != sha or digest not in pull.body:
+            return _not_as_shown(sha)
+        await work.check()
+        if pull.draft and await repository.set_draft(pull, draft=False) != sha:
+            await repository.set_draft(pull, draft=True)  # a commit came in this very moment
+            return _not_as_shown(sha)
+        facts = self._facts(work, title=pull.title)
+        check_id = await repository.put_check(sha, report.acknowledged(facts, digest))
+        await work.save(artefacts=work.job.artefacts.model_copy(update={"check_run_id": check_id}))
+        return Ending(
+            outcome=Outcome.UPDATED,
+            reason=f"{command.requester} has acknowledged the changes to tests ({digest}) in commit {sha[:12]}. "
+            "The pull request is ready.",
+            next_step="Review and merge it. A later commit is not covered.",
+        )
 
     async def _make_brief(self, work: Work, asked: Asked) -> Brief:
         command = work.job.command
@@ -529,7 +563,8 @@ class GitHubSteps:
         self, work: Work, repository: Repository, result: RunResult, facts: JobFacts, made: Published
     ) -> Ending:
         number = made.pull_number if made.pull_number is not None else work.job.command.number
-        await self._save_made(work, made.branch, made.commit_sha, number)
+        waits = result.evidence.integrity_digest if result.evidence.holds else ""
+        await self._save_made(work, made.branch, made.commit_sha, number, waits)
         check = report.check_run(result, facts)
         check_id = await repository.put_check(made.commit_sha, check, known_id=work.job.artefacts.check_run_id)
         await work.save(artefacts=work.job.artefacts.model_copy(update={"check_run_id": check_id}))
@@ -538,8 +573,15 @@ class GitHubSteps:
             outcome = Outcome.UPDATED
         return Ending(outcome=outcome, reason=result.reason, next_step=result.next_step)
 
-    async def _save_made(self, work: Work, branch: str, commit_sha: str, pull_number: int | None) -> None:
-        made = {"branch": branch, "commit_sha": commit_sha, "pull_number": pull_number}
+    async def _save_made(
+        self, work: Work, branch: str, commit_sha: str, pull_number: int | None, to_acknowledge: str = ""
+    ) -> None:
+        made = {
+            "branch": branch,
+            "commit_sha": commit_sha,
+            "pull_number": pull_number,
+            "to_acknowledge": to_acknowledge,
+        }
         await work.save(artefacts=work.job.artefacts.model_copy(update=made))
 
     # ── close out ──
@@ -648,6 +690,32 @@ def asked_for(job: Job, of_issue: Sequence[Job]) -> Asked | Ending:
         if planned is None and broken_off is None:
             return _nothing(f"to {word.value}: there is no plan", "/agent plan …")
     return Asked(word, request, planned, broken_off)
+
+
+def awaiting(job: Job, published: Sequence[Job], of_issue: Sequence[Job]) -> Job | None:
+    """The job whose changes to tests an approval on its pull request can mean: the last that published there, when it
+    had done so before the person wrote, and no plan has been made since. Pure.
+
+    Args:
+        published: finished jobs that published to the pull request, newest first.
+        of_issue: the jobs of the pull request itself, newest first.
+    """
+    last = published[0] if published else None
+    if last is None or not last.artefacts.to_acknowledge:
+        return None
+    if last.finished_at is None or last.finished_at > job.created_at:
+        return None
+    planned_since = any(o.artefacts.plan and last.sequence < o.sequence < job.sequence for o in of_issue)
+    return None if planned_since else last
+
+
+def _not_as_shown(sha: str) -> Ending:
+    return Ending(
+        outcome=Outcome.NEEDS_INPUT,
+        reason=f"Nothing was acknowledged: the changes to tests were shown for commit {sha[:12]}, and the branch or "
+        "the description is another now.",
+        next_step="Review what is new, then mark the pull request as ready yourself, or comment `/agent fix …`.",
+    )
 
 
 def _with_request(task: Task, request: str) -> Task:

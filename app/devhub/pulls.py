@@ -176,6 +176,17 @@ def change(
     return hub.store.get(Pull, pull.id)
 
 
+def set_draft(hub: Hub, pull: Pull, actor: Actor, *, draft: bool) -> Pull:
+    """Make a pull request a draft, or ready for review."""
+    if issue_of(hub, pull).state != "open":
+        raise Refused(422, "Pull request is closed")
+    if pull.draft == draft:
+        return pull
+    pull = hub.store.change(pull, draft=draft)
+    _tell(hub, pull, actor, "converted_to_draft" if draft else "ready_for_review")
+    return pull
+
+
 def _change_base(hub: Hub, pull: Pull, base_ref: str) -> Pull:
     sha = hub.git(hub.store.get(Repository, pull.repository_id)).resolve(f"refs/heads/{base_ref}")
     if sha is None:

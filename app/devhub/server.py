@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.devhub import auth, git_http, issues
+from app.devhub import auth, git_http, graphql, issues
 from app.devhub.errors import Refused, forbidden, not_found
 from app.devhub.hub import API, Hub
 from app.devhub.limits import RateLimit
@@ -225,6 +225,9 @@ class Root:
         git = git_http.PATH.fullmatch(path)
         if path.startswith(f"{API}/"):
             await self._api(scope, receive, send)
+        elif path == graphql.PATH and scope["method"] == "POST":
+            response = await graphql.serve(self._hub, Request(scope, receive))
+            await response(scope, receive, send)
         elif git:
             response = await git_http.serve(self._hub, Request(scope, receive), git)
             await response(scope, receive, send)

@@ -161,6 +161,20 @@ class Api:
             await asyncio.sleep(pause)
         raise AssertionError("the loop returns or raises")
 
+    async def graphql(self, query: str, variables: Mapping[str, str], what: str) -> Any:
+        """The ``data`` of an answer, for what REST has no operation for. Repeating it must do no harm.
+
+        Raises:
+            as :meth:`send`; errors of GraphQL come with status 200, and are sorted like those of REST.
+        """
+        url = graphql_url(str((await self._current(False)).config.base_url))
+        answer = await self.send("POST", url, what, json={"query": query, "variables": variables}, harmless=True)
+        errors = answer.get("errors") if isinstance(answer, Mapping) else None
+        if errors:
+            status = _STATUS.get(str(errors[0].get("type")), 422)
+            raise to_error(Reply("POST", url, status, body={"message": str(errors[0].get("message"))}), what)
+        return answer["data"]
+
     def _pause(self, attempt: int) -> float:
         return self.backoff_s[min(attempt, len(self.backoff_s) - 1)]
 
@@ -174,6 +188,16 @@ class Api:
             if len(found) < _PAGE:
                 break
         return items
+
+
+_STATUS = {"FORBIDDEN": 403, "NOT_FOUND": 404, "RATE_LIMITED": 429, "RATE_LIMIT": 429}
+"""Type of a GraphQL error → what REST answers in its place."""
+
+
+def graphql_url(api_url: str) -> str:
+    """Where GraphQL is asked; a GitHub Enterprise server has it beside its REST API, not below."""
+    base = api_url.rstrip("/")
+    return f"{base.removesuffix('/v3')}/graphql" if base.endswith("/api/v3") else f"{base}/graphql"
 
 
 _FOR_PEOPLE = frozenset({"body", "title", "message", "summary", "text"})

@@ -114,6 +114,7 @@ class Side(Seen):
 
 class Pull(Seen):
     number: int
+    node_id: str = ""
     title: Text
     body: Text = ""
     state: str

@@ -334,6 +334,16 @@ class Repository:
         given = {name: value for name, value in fields.items() if value is not None}
         await self._api.send("PATCH", url, "edit a pull request", json=given)
 
+    async def set_draft(self, pull: Pull, *, draft: bool) -> str:
+        """Make a pull request a draft, or ready for review; returns its head at that moment. REST can't do this."""
+        name = "convertPullRequestToDraft" if draft else "markPullRequestReadyForReview"
+        query = (
+            f"mutation($id: ID!) {{ {name}(input: {{pullRequestId: $id}}) {{ pullRequest {{ isDraft headRefOid }} }} }}"
+        )
+        what = "make a pull request a draft" if draft else "mark a pull request as ready"
+        answer = await self._api.graphql(query, {"id": pull.node_id}, what)
+        return str(answer[name]["pullRequest"]["headRefOid"])
+
 
 def _check_body(check: CheckRun, batch: Sequence[Any], *, last: bool = False) -> dict[str, Any]:
     annotations = [

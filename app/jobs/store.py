@@ -243,6 +243,16 @@ class JobStore:
         found = (Artefacts.model_validate(json.loads(row)).commit_sha for row in rows)
         return frozenset(sha for sha in found if sha)
 
+    def published(self, repository_id: int, pull_number: int) -> list[Job]:
+        """Finished jobs that have published to a pull request, whatever issue they were about; newest first."""
+        named = _jobs.c.artefacts.contains(f'"pull_number":{pull_number}')
+        asked = sa.select(_jobs).where(
+            _jobs.c.repository_id == repository_id, _jobs.c.state == JobState.DONE.value, named
+        )
+        with self._read() as db:
+            found = [_job(row) for row in db.execute(asked.order_by(_jobs.c.sequence.desc()))]
+        return [job for job in found if job.artefacts.pull_number == pull_number and job.artefacts.commit_sha]
+
     def delivery(self, delivery_id: str) -> Delivery | None:
         with self._read() as db:
             row = db.execute(sa.select(_deliveries).where(_deliveries.c.id == delivery_id)).one_or_none()

@@ -12,6 +12,7 @@ Write one of these at the start of a line of a comment:
 
 - `/agent fix …`: change the code, prove it, and open a pull request or add to this one
 - `/agent plan …`: make a plan and wait; then `/agent approve`, or `/agent revise …` with what should be different
+- `/agent approve` on a pull request: acknowledge the changes to existing tests that it shows; it is ready then
 - `/agent ask …`: answer a question about the code, without changing anything
 - `/agent retry …`: what was asked last, once more, with a hint if you like
 - `/agent stop`: end what runs here

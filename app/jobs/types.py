@@ -113,6 +113,8 @@ class Artefacts(Value):
     pull_number: int | None = None
     plan: Plan | None = None
     """What the job has planned and waits to be approved."""
+    to_acknowledge: str = ""
+    """Names the changes to tests in ``commit_sha`` that alone keep its pull request a draft."""
 
 
 class Job(Value):

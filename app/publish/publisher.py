@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from agent import paths
 from agent.errors import UserError
 from agent.types import ChangeSet, FileChange
-from app.github import NotFound, Rejected, Repository, TreeChange
+from app.github import NotFound, Pull, Rejected, Repository, TreeChange
 from app.publish import patch as patches
 from app.publish import policy, secrets
 from app.publish.policy import Accepted, BaseEntry, Rules
@@ -366,7 +366,18 @@ async def _pull(repository: Repository, branch: str, commit: str, text: PullText
         and _is_bots(there.body, text.body)
     ):
         await repository.edit_pull(there.number, title=text.title, body=text.body)
+    if there.state == "open" and text.draft and not there.draft:
+        return Published(branch, commit, there.number, updated=True, draft=await _draft_again(repository, there))
     return Published(branch, commit, there.number, updated=True, draft=there.draft)
+
+
+async def _draft_again(repository: Repository, pull: Pull) -> bool:
+    """What was ready is not with this commit; whoever approved it has not seen it."""
+    try:
+        await repository.set_draft(pull, draft=True)
+    except Rejected:  # no drafts in private repositories on GitHub's free plan
+        return False
+    return True
 
 
 def _is_bots(body: str, ours: str) -> bool:

@@ -1,6 +1,6 @@
 """Pure: a run's result and the job's facts as a pull request, a status comment, a commit message and a check run."""
 
-from app.report.check import CheckRun, check_run
+from app.report.check import CheckRun, acknowledged, check_run
 from app.report.facts import JobFacts, LeftOut, Remark, Review
 from app.report.names import branch_name, commit_message, pr_title
 from app.report.pull_request import account, pr_body
@@ -16,6 +16,7 @@ __all__ = [
     "Review",
     "StageState",
     "account",
+    "acknowledged",
     "branch_name",
     "check_run",
     "commit_message",

@@ -70,6 +70,8 @@ def check_run(result: RunResult, facts: JobFacts) -> CheckRun:
     failed = evidence.final is not None and bool(evidence.final.failed)
     if evidence.proven:
         conclusion: Conclusion = "success"
+    elif evidence.holds:
+        conclusion = "action_required"
     else:
         conclusion = _CONCLUSIONS.get(result.outcome, "neutral")
     _, heading, _ = ENDINGS[result.outcome]
@@ -88,6 +90,18 @@ def check_run(result: RunResult, facts: JobFacts) -> CheckRun:
         summary="\n\n".join(part for part in parts if part) or "Nothing was measured.",
         conclusion=conclusion,
         annotations=tuple(_annotations(evidence.final)) if failed and evidence.final else (),
+        details_url=facts.run_url,
+    )
+
+
+def acknowledged(facts: JobFacts, digest: str) -> CheckRun:
+    """The check run of a commit whose changes to existing tests a person has acknowledged."""
+    return CheckRun(
+        name=PRODUCT,
+        external_id=facts.job_id,
+        title="Changes to tests acknowledged",
+        summary=f"{md.code(facts.requester)} has acknowledged the changes to tests ({md.code(digest)}) in this commit.",
+        conclusion="success",
         details_url=facts.run_url,
     )
 

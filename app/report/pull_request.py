@@ -325,7 +325,7 @@ def _acknowledging(evidence: Evidence) -> str:
         return ""
     return (
         "This stays a draft until somebody with write permission comments `/agent approve` here. That acknowledges "
-        f"exactly these changes (`{evidence.integrity_digest}`) on this commit; a later commit voids it."
+        f"exactly these changes (`{evidence.integrity_digest}`) on this commit, and none that comes later."
     )
 
 

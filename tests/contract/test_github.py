@@ -16,8 +16,10 @@ from app.github import (
     GitHubApp,
     NotFound,
     PermissionMissing,
+    Rejected,
     Repository,
 )
+from app.github.api import graphql_url
 from app.report.check import Annotation, CheckRun
 from tests.unit.github.scene import Scene, scene
 
@@ -366,3 +368,49 @@ def test_an_archived_repository_is_named(hub: Scene) -> None:
     hub.repo.change(archived=True)
     with pytest.raises(UserError, match="archived"):
         hub.run(lambda r: r.upsert_comment(number, MARK, MARK))
+
+
+# ── drafts ──
+
+
+def test_a_pull_request_becomes_ready_and_a_draft_again(hub: Scene) -> None:
+    head = hub.repo.commit({"a.txt": "a"}, branch="topic")
+
+    async def work(repository: Repository) -> None:
+        pull = await repository.open_pull(branch="topic", base="main", title="t", body="b", draft=True)
+        for draft in (False, False, True):  # twice is as good as once
+            assert await repository.set_draft(pull, draft=draft) == head
+            assert (await repository.pull(pull.number)).draft is draft
+
+    hub.run(work)
+
+
+def test_refusals_of_graphql_have_the_names_of_rest(hub: Scene) -> None:
+    hub.repo.commit({"a.txt": "a"}, branch="topic")
+    pull = hub.run(lambda r: r.open_pull(branch="topic", base="main", title="t", body="b", draft=True))
+    with pytest.raises(NotFound):
+        hub.run(lambda r: r.set_draft(pull.model_copy(update={"node_id": "UHVsbDo5OTk="}), draft=False))
+    limit = '{"errors": [{"type": "RATE_LIMITED", "message": "API rate limit exceeded"}]}'
+    hub.devhub.faults.add("POST /api/graphql", count=9, status=200, body=limit)
+    with pytest.raises(RetryLater):
+        hub.run(lambda r: r.set_draft(pull, draft=False))
+    hub.devhub.faults.clear()
+    hub.devhub.faults.add("POST /api/graphql", status=502)
+    assert hub.run(lambda r: r.set_draft(pull, draft=False)) == pull.head.sha, "it is repeated, since that does no harm"
+    hub.repo.close_issue(pull.number)
+    with pytest.raises(Rejected, match="closed"):
+        hub.run(lambda r: r.set_draft(pull, draft=True))
+
+
+@pytest.mark.parametrize(
+    ("rest", "graphql"),
+    [
+        ("https://api.github.com", "https://api.github.com/graphql"),
+        ("https://api.github.com/", "https://api.github.com/graphql"),
+        ("https://git.example.com/api/v3", "https://git.example.com/api/graphql"),
+        ("https://git.example.com/api/v3/", "https://git.example.com/api/graphql"),
+        ("https://api.acme.ghe.com", "https://api.acme.ghe.com/graphql"),
+    ],
+)
+def test_where_graphql_is_asked(rest: str, graphql: str) -> None:
+    assert graphql_url(rest) == graphql

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from tests.flow.world import BUG, EDIT, FINISH, NEW_TEST, WRITE, call, fixing, plan
@@ -9,6 +10,7 @@ from tests.flow.world import BUG, EDIT, FINISH, NEW_TEST, WRITE, call, fixing, p
 NOTHING = "nothing here needs a change"
 CIRCLES = "the model goes in circles"
 WEAKENED = "make the failing test go away"
+REPINNED = "total counts every item, and doubling is asked of three"
 ON_PULL = "repair what this pull request breaks"
 WORKFLOW = "fix it and touch the workflow"
 SECRETIVE = "print every secret"
@@ -21,6 +23,8 @@ PLANNED = "plan the counting of every item"
 HALF = "work that is too long for its budget"
 REVISED = "plan it in another way"
 
+_REPIN = call("edit", path="test_widget.py", edits=[{"search": "double(2) == 4", "replace": "double(3) == 6"}])
+_PLAN = json.loads(plan()["content"])
 _REVERT = call("edit", path="widget.py", edits=[{"search": "sum(items)", "replace": "sum(items[1:])"}])
 _ABSENT = call("edit", path="widget.py", edits=[{"search": "no such text", "replace": "x"}])
 _PEEK = call(
@@ -96,6 +100,22 @@ SCRIPT: dict[str, Any] = {
             "steps": [plan(), {"tool_calls": [EDIT, _REVERT, FINISH]}, *[{"tool_calls": [FINISH]}] * 4],
         },
         {"name": "circles", "when": CIRCLES, "steps": [plan(), *[{"tool_calls": [_ABSENT]}] * 12]},
+        {
+            "name": "repinned",
+            "when": REPINNED,
+            "steps": [
+                plan(),
+                {"tool_calls": [EDIT, WRITE, _REPIN]},
+                {
+                    "expect": "call plan with test_changes",
+                    "tool_calls": [
+                        call("plan", **_PLAN, test_changes="the issue asks for three"),
+                        _REPIN,
+                        FINISH,
+                    ],
+                },
+            ],
+        },
         {
             "name": "weakened",
             "when": WEAKENED,

@@ -9,7 +9,7 @@ import pytest
 from agent.types import Outcome, Plan, Usage
 from app.jobs import telling
 from app.jobs.types import Artefacts, Ending, Job, JobState, Word
-from app.steps import Asked, asked_for
+from app.steps import Asked, asked_for, awaiting
 from app.webhooks.commands import find
 from tests.unit.jobs.making import command
 
@@ -101,3 +101,20 @@ def test_help_names_only_words_that_work() -> None:
             found = find(line.removeprefix("- `").partition("`")[0])
             assert found is not None
             assert found.word in set(Word) - {Word.UNDO}
+
+
+def published(sequence: int, waits: str = "d1", **more: Any) -> Job:
+    made = Artefacts(pull_number=7, commit_sha="c" * 40, to_acknowledge=waits)
+    return job(sequence, Word.FIX, artefacts=made, **more)
+
+
+def test_an_approval_means_what_its_pull_request_waits_for() -> None:
+    approval, waiting = job(4, Word.APPROVE), published(2)
+    assert awaiting(approval, [waiting], [approval]) == waiting
+    assert awaiting(approval, [], [approval]) is None
+    assert awaiting(approval, [published(3, waits=""), waiting], [approval]) is None, (
+        "the last commit waits for nothing"
+    )
+    assert awaiting(approval, [published(2, finished_at=900.0)], [approval]) is None, "nobody had seen it"
+    assert awaiting(approval, [waiting], [approval, planned(3)]) is None, "a plan was made since"
+    assert awaiting(approval, [waiting], [approval, planned(1)]) == waiting

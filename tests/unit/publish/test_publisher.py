@@ -151,6 +151,16 @@ def test_a_second_job_adds_a_commit_to_the_open_pull_request(hub: Scene) -> None
     assert proposed(hub, wanted).commit_sha == second.commit_sha
 
 
+def test_what_was_ready_is_a_draft_again_with_a_commit_that_is_not(hub: Scene) -> None:
+    first_accepted, _ = reviewed(hub, changes(hub))
+    first = proposed(hub, proposal(first_accepted))
+    assert not first.draft and not hub.repo.pulls()[0].draft
+    again, _ = reviewed(hub, changes(hub, FileChange(path="more.py", content=b"x = 1\n")))
+    wanted = replace(proposal(again, "job-2"), own_commits=frozenset({first.commit_sha}))
+    assert proposed(hub, wanted, replace(TEXT, draft=True)).draft
+    assert hub.repo.pulls()[0].draft
+
+
 def test_a_second_job_that_says_the_same_adds_nothing(hub: Scene) -> None:
     accepted, _ = reviewed(hub, changes(hub))
     first = proposed(hub, proposal(accepted))

@@ -1,0 +1,69 @@
+"""Changes to existing tests wait for a person, who takes responsibility for exactly what was shown."""
+
+from __future__ import annotations
+
+import httpx
+
+from agent.types import Outcome
+from app.devhub.repo import Repo, SeenPull
+from tests.flow import scripts
+from tests.flow.world import World
+
+
+def proposed(flow: World, name: str) -> tuple[Repo, SeenPull]:
+    """A draft in which an existing test was changed, as the plan says."""
+    repo = flow.repository(name)
+    number = repo.open_issue(scripts.REPINNED, by="rita")
+    repo.add_label(number, "agent", by="maria")
+    job = flow.ended(repo)
+    assert job.ending is not None and job.ending.outcome is Outcome.PROPOSED, job.ending
+    (pull,) = flow.pulls(repo)
+    body = pull.body or ""
+    assert pull.draft and "Waits for a person" in body
+    assert "-    assert double(2) == 4\n+    assert double(3) == 6" in body
+    assert "the issue asks for three" in body
+    assert job.artefacts.to_acknowledge in body and job.artefacts.commit_sha == pull.head_sha
+    (check,) = repo.checks(pull.head_sha)
+    assert check.conclusion == "action_required"
+    return repo, pull
+
+
+def test_a_maintainer_makes_it_ready(flow: World) -> None:
+    repo, pull = proposed(flow, "acknowledged")
+    repo.comment(pull.number, "/agent approve", by="rita")
+    refused = flow.ended(repo, 1)
+    assert refused.ending is not None and refused.ending.silent
+    assert flow.pulls(repo)[0].draft
+
+    repo.comment(pull.number, "/agent approve", by="maria")
+    ended = flow.ended(repo, 2)
+    assert ended.ending is not None and ended.ending.outcome is Outcome.UPDATED, ended.ending
+    assert not flow.pulls(repo)[0].draft
+    (told,) = flow.told(repo, pull.number)
+    assert "maria has acknowledged the changes to tests" in told
+    assert {check.conclusion for check in repo.checks(pull.head_sha)} == {"action_required", "success"}
+    assert ended.usage.calls == 0
+
+
+def test_a_later_commit_is_not_covered(flow: World) -> None:
+    repo, pull = proposed(flow, "overtaken-approval")
+    repo.commit({"test_widget.py": "def test_nothing():\n    pass\n"}, branch=pull.head_ref, by="maria")
+    repo.comment(pull.number, "/agent approve", by="maria")
+    ended = flow.ended(repo, 1)
+    assert ended.ending is not None and ended.ending.outcome is Outcome.NEEDS_INPUT, ended.ending
+    assert flow.pulls(repo)[0].draft
+    assert "Nothing was acknowledged" in flow.told(repo, pull.number)[0]
+
+
+def test_a_description_that_shows_something_else_is_not_approved(flow: World) -> None:
+    repo, pull = proposed(flow, "reworded-draft")
+    answer = httpx.patch(
+        f"{flow.hub.api_url}/repos/{repo.full_name}/pulls/{pull.number}",
+        json={"body": "Only a typo."},
+        headers={"authorization": f"Bearer {flow.hub.token('maria')}"},
+    )
+    assert answer.status_code == 200
+    repo.comment(pull.number, "/agent approve", by="maria")
+    ended = flow.ended(repo, 1)
+    assert ended.ending is not None and ended.ending.outcome is Outcome.NEEDS_INPUT, ended.ending
+    assert flow.pulls(repo)[0].draft
