@@ -8,6 +8,7 @@ read it in ``/proc/1/environ``.
 
 from __future__ import annotations
 
+import itertools
 import os
 import select
 import shutil
@@ -26,13 +27,12 @@ from sandbox.text import clean
 from sandbox.types import Cancelled, Command, End, Finished, Isolation, Limits, OnOutput
 from sandbox.users import LeasedUser, threads_of
 
-_MARK = "graftsmith-"  # with our process id the name under which bubblewrap runs
-
 
 class Bubblewrap:
     """See :class:`sandbox.types.Sandbox`. Safe for several threads at once.
 
-    As root, commands run as a numeric user of their own; else as the user that we are, in a user namespace.
+    As root, commands run as a numeric user of their own; else as the user that we are, in a user namespace. A root that
+    may not mount, as in a container with namespaces allowed, can show that user only what it could reach by itself.
 
     Args:
         groups: use control groups where they can be made; without them memory is watched from here.
@@ -42,14 +42,19 @@ class Bubblewrap:
     """
 
     def __init__(self, *, groups: bool = True) -> None:
-        self._program = _Program.find()
+        program = _Program.find()
         _sweep()
         self._place = cgroup.find() if groups else None
         self._user = LeasedUser() if os.geteuid() == 0 else None
-        try:
-            self._try_out()
-        except SandboxUnavailable:  # some machines allow namespaces, but not to switch them off inside
-            self._program = self._program.without("--disable-userns")
+        # Some machines allow namespaces, but not to switch them off inside; some allow them to all but to root.
+        programs = (program, program.without("--disable-userns"))
+        *ways, last = itertools.product((True, False) if self._user else (False,), programs)
+        for self._stages, self._program in ways:
+            with suppress(SandboxUnavailable):
+                self._try_out()
+                break
+        else:
+            self._stages, self._program = last
             self._try_out()
         self.isolation = Isolation("bubblewrap", degraded=False, detail=self._describe())
 
@@ -103,7 +108,9 @@ class Bubblewrap:
                 command = way.lead(command, command.egress)
                 handover.lend(way.inside)
             mounts = inside.by_depth(command.mounts)
-            sources = [launch.staged(number) if self._user else str(m.source) for number, m in enumerate(mounts)]
+            if self._user and not self._stages:
+                inside.check_reachable(mounts)
+            sources = [launch.staged(number) if self._stages else str(m.source) for number, m in enumerate(mounts)]
             options = inside.namespaces(self._program.knows)
             options += inside.system(command.limits, self._program.knows, handover.add)
             for source, mount in zip(sources, mounts, strict=True):
@@ -114,10 +121,10 @@ class Bubblewrap:
                 options += ["--seccomp", str(handover.add(seccomp.kernel_filter()))]
             plan = launch.Plan(
                 program=self._program.path,
-                argv=(f"{_MARK}{os.getpid()}", "--args", str(handover.add(_arguments(options))), "--", *command.argv),
+                argv=(f"{_mark()}{os.getpid()}", "--args", str(handover.add(_arguments(options))), "--", *command.argv),
                 env={},
                 doors=group.doors if group else (),
-                sources=tuple(str(mount.source) for mount in mounts) if self._user else None,
+                sources=tuple(str(mount.source) for mount in mounts) if self._stages else None,
                 limits=tuple(launch.resource_limits(command.limits, others=self._other_threads)),
                 user=self.user,
                 pass_status=True,
@@ -163,17 +170,24 @@ class _Program:
         return replace(self, knows=self.knows - {option})
 
 
+def _mark() -> str:
+    """With our process id the name under which bubblewrap runs. Numbers of processes mean something in one namespace
+    only, and a machine sees the processes of its containers too."""
+    return f"graftsmith-{Path('/proc/self/ns/pid').stat().st_ino}-"
+
+
 def _sweep() -> None:
     """Kill sandboxes whose owner is gone.
 
     The first process inside binds its life to bubblewrap's a moment after the command has started. An owner that was
     killed in this moment leaves a sandbox behind that nobody watches.
     """
+    mark = _mark()
     for found in Path("/proc").glob("[0-9]*/cmdline"):
         with suppress(OSError):
             name = found.read_bytes().split(b"\0", 1)[0].decode(errors="replace")
-            owner = name.removeprefix(_MARK)
-            if name.startswith(_MARK) and owner.isdigit() and not Path("/proc", owner).exists():
+            owner = name.removeprefix(mark)
+            if name.startswith(mark) and owner.isdigit() and not Path("/proc", owner).exists():
                 os.kill(int(found.parent.name), signal.SIGKILL)
 
 
@@ -234,6 +248,8 @@ def _not_started(command: Command, ending: process.Ending, output: Output, statu
     said = output.kept()
     if status.child is not None and said.startswith(b"bwrap: execvp " + os.fsencode(command.argv[0]) + b": "):
         return 127
+    if status.child is not None:
+        raise SandboxBroken("The sandbox ended before its command", why=f"bubblewrap ended with {ending.returncode}")
     why = status.failed or status.missing or clean(said, 2000).strip()
     raise SandboxBroken(
         "The sandbox did not start", why=why or f"bubblewrap ended with {ending.returncode} and said nothing"

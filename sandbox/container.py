@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import os
 import signal
-import stat
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
@@ -217,6 +216,7 @@ def _judge(ending: process.Ending, status: launch.Status, out_of_memory: bool) -
 @contextmanager
 def _views(mounts: tuple[Mount, ...], home: Path) -> Iterator[None]:
     """Links that make each source appear at its target; without namespaces there is no other way."""
+    inside.check_reachable(mounts)
     with ExitStack() as stack:
         for mount in inside.by_depth(mounts):
             _show(mount.source, Path(_below(mount.target, home)), stack)
@@ -226,13 +226,6 @@ def _views(mounts: tuple[Mount, ...], home: Path) -> Iterator[None]:
 def _show(source: Path, target: Path, stack: ExitStack) -> None:
     if not source.exists():
         raise SandboxBroken(f"{source} can't be shown at {target}", why="it does not exist")
-    closed = next((folder for folder in source.resolve().parents if not folder.stat().st_mode & stat.S_IXOTH), None)
-    if closed is not None:
-        raise SandboxUnavailable(
-            f"The user that runs commands can't reach {source}",
-            why=f"{closed} is closed to others, and without namespaces there is no way around it",
-            todo="Keep the state in a folder that others may pass through, or run where bubblewrap can start",
-        )
     if os.path.realpath(target) == os.path.realpath(source):
         return
     if target.is_symlink() and not target.exists():  # left by a process that was killed

@@ -5,9 +5,11 @@ Nothing happens here but looking at which system paths exist; bubblewrap's argum
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import stat
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path, PurePosixPath
 
+from sandbox.errors import SandboxUnavailable
 from sandbox.process import DEFAULT_PATH
 from sandbox.types import Limits, Mount
 
@@ -77,6 +79,22 @@ def system_paths() -> Iterator[str]:
 def by_depth(mounts: tuple[Mount, ...]) -> list[Mount]:
     """A mount may lie below another one, so the outer comes first; of two equals the later wins."""
     return sorted(mounts, key=lambda mount: len(PurePosixPath(mount.target).parts))
+
+
+def check_reachable(mounts: Iterable[Mount]) -> None:
+    """For a sandbox that can't mount: what it shows must be within reach of the user that runs commands.
+
+    Raises:
+        SandboxUnavailable: names the folder that is closed.
+    """
+    for mount in mounts:
+        for folder in mount.source.resolve().parents if mount.source.exists() else ():
+            if not folder.stat().st_mode & stat.S_IXOTH:
+                raise SandboxUnavailable(
+                    f"The user that runs commands can't reach {mount.source}",
+                    why=f"{folder} is closed to others, and we may not mount it elsewhere",
+                    todo="Keep the state in a folder that others may pass through, or let us mount (CAP_SYS_ADMIN)",
+                )
 
 
 def closing(cwd: str, env: Mapping[str, str]) -> list[str]:

@@ -28,7 +28,7 @@ from agent.events import Events
 from agent.verify.registries import ALLOW, Registries
 from agent.verify.store import Place, SetupFailed, Store, carry, untracked
 from agent.verify.toolchains import TOOLCHAINS
-from agent.verify.toolchains.base import ENVIRONMENT, Step, TestPlan, shell
+from agent.verify.toolchains.base import ENVIRONMENT, VENV, Step, TestPlan, shell
 from agent.workspace import Checkout, Workspace
 from sandbox import remove_tree
 from sandbox.egress.policy import Destination, Egress, Refusal
@@ -305,7 +305,7 @@ def _fact(step: Step) -> object:
 
 
 def _path(tools: Environment) -> str:
-    return f"{ENVIRONMENT}/bin:{tools.env.get('PATH', '/usr/local/bin:/usr/bin:/bin')}"
+    return f"{VENV}/bin:{tools.env.get('PATH', '/usr/local/bin:/usr/bin:/bin')}"
 
 
 def _failed(step: Step, finished: Finished) -> GraftsmithError:

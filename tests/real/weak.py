@@ -41,7 +41,7 @@ SERVER = """
 import pathlib, sys, time, xllamacpp
 params = xllamacpp.CommonParams()
 params.model.path = str(next(pathlib.Path(sys.prefix).rglob("*.gguf")))
-params.n_ctx, params.n_parallel, params.n_predict, params.use_jinja, params.port = 8192, 1, 400, True, 0
+params.n_ctx, params.n_parallel, params.n_predict, params.use_jinja, params.port = 8192, 1, 1000, True, 0
 params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
 server = xllamacpp.Server(params)
 print(server.listening_address, flush=True)

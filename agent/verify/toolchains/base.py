@@ -24,6 +24,10 @@ WATCH = "/watch"
 ENVIRONMENT = "/environment"
 """Where installed dependencies are seen inside the sandbox; the same path in every phase, since tools record it."""
 
+VENV = f"{ENVIRONMENT}/venv"
+"""Python's part of it. Below and not at it, because ``venv`` refuses a place that is a link, which it is where nothing
+can be mounted."""
+
 SELECTION_LIMIT = 100_000
 """Bytes of selected ids on one command line; above it whole files are selected (Linux allows 128 KiB an argument)."""
 

@@ -21,8 +21,8 @@ from agent.verify.files import Files, matching, text
 from agent.verify.report import Entry, Report
 from agent.verify.toolchains import shell_line
 from agent.verify.toolchains.base import (
-    ENVIRONMENT,
     REPORTS,
+    VENV,
     Canary,
     Collected,
     Invocation,
@@ -45,7 +45,7 @@ EXITS: Final[Mapping[int, Exit]] = {
     4: Exit.BROKEN,
     5: Exit.NO_TESTS,
 }
-INSTALLED: Final[Mapping[str, str]] = {"VIRTUAL_ENV": ENVIRONMENT}
+INSTALLED: Final[Mapping[str, str]] = {"VIRTUAL_ENV": VENV}
 PYTEST: Final = r"pytest|py\.test"
 
 # The bytecode cache compares whole seconds and sizes: a quick edit of the same length would run the old code.

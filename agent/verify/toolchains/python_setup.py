@@ -15,9 +15,9 @@ from typing import Any, Final
 
 from agent.verify.files import Files, text
 from agent.verify.toolchains import poetry
-from agent.verify.toolchains.base import ENVIRONMENT, Step, shell
+from agent.verify.toolchains.base import ENVIRONMENT, VENV, Step, shell
 
-PYTHON: Final = f"{ENVIRONMENT}/bin/python"
+PYTHON: Final = f"{VENV}/bin/python"
 _PIP: Final = (PYTHON, "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--quiet")
 _WHEELS: Final = f"{ENVIRONMENT}/.wheels"
 _WHEEL: Final = (PYTHON, "-m", "pip", "wheel", "--no-input", "--disable-pip-version-check", "--quiet", "-w", _WHEELS)
@@ -58,7 +58,7 @@ def steps(files: Files, runner: str) -> tuple[Step, ...]:
     comes along, and only what is installed later takes that one's place.
     """
     env = _version_env(files)
-    made = [Step(("python3", "-m", "venv", ENVIRONMENT), reads=_NOTHING)]
+    made = [Step(("python3", "-m", "venv", VENV), reads=_NOTHING)]
     made += [_pip("-r", path, env=env, reads=read_by(files, path)) for path in requirement_files(files)]
     for declared in (groups(files), poetry_groups(files), tox_deps(text(files, "tox.ini"))):
         wanted = _sendable(declared)

@@ -352,16 +352,18 @@ sandbox.run(Command(("sh", "-c", "sleep 0.3; echo; exec sleep 68.25"), cwd="/"),
     assert not list(Path("/tmp").glob(f"graftsmith-home-{talk.pid}-*"))
 
 
-def test_what_an_owner_left_behind_is_swept(bubblewrap: Sandbox) -> None:
+@pytest.mark.parametrize(("namespace", "stays"), [("ours", False), ("a container's", True)])
+def test_what_an_owner_left_behind_is_swept(bubblewrap: Sandbox, namespace: str, stays: bool) -> None:
     gone = process.run(["sh", "-c", "echo $$"]).output.decode().strip()
-    with process.Conversation(["bash", "-c", f"echo; exec -a graftsmith-{gone} sleep 69.25"]) as talk:
+    number = Path("/proc/self/ns/pid").stat().st_ino + stays
+    with process.Conversation(["bash", "-c", f"echo; exec -a graftsmith-{number}-{gone} sleep 69.25"]) as talk:
         talk.read_line()
         while talk.alive and b"69.25" not in Path(f"/proc/{talk.pid}/cmdline").read_bytes():
             time.sleep(0.01)
 
         Bubblewrap()
 
-        assert not talk.alive
+        assert talk.alive is stays
 
 
 def _sleeping() -> bool:

@@ -27,7 +27,7 @@ def build_editable(folder, config_settings=None, metadata_directory=None):
     version = re.search('[0-9.]+', pathlib.Path('mine/__init__.py').read_text())[0]
     needs = pathlib.Path('needs.txt').read_text().split()
     if pathlib.Path('poison').exists():
-        (site,) = pathlib.Path('/environment/lib').glob('python3*/site-packages')
+        (site,) = pathlib.Path('/environment/venv/lib').glob('python3*/site-packages')
         (site / 'poison.py').write_text('')
         for path in site.rglob('thing.py'):
             path.write_text('X = "poison"')

@@ -39,7 +39,7 @@ def test_what_the_set_up_made_is_kept_read_only_and_found_again(bench: MakeBench
     )
     setup = (
         *SETUP,
-        f"printf %s {site} > /environment/lib/python3.*/site-packages/pytest.pth".replace(
+        f"printf %s {site} > /environment/venv/lib/python3.*/site-packages/pytest.pth".replace(
             "3.*", f"3.{sys.version_info.minor}"
         ),
     )

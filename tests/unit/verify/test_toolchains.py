@@ -117,7 +117,7 @@ def test_what_a_python_project_needs_for_its_tests() -> None:
     assert groups(files) == ("c",)
     assert tox_deps("[testenv]\ndeps = pytest<9 # why\n") == ("pytest<9",)
     made = steps(files, "pytest")
-    assert made[0].argv == ("python3", "-m", "venv", "/environment")
+    assert made[0].argv == ("python3", "-m", "venv", "/environment/venv")
     installed = [step.argv[step.argv.index("--quiet") + 1 :] for step in made[1:-1] if not step.ahead]
     assert installed == [
         ("-r", "requirements-dev.txt"),
