@@ -28,6 +28,7 @@ check: setup ## ruff, mypy and the import contracts only
 bench: setup ## benchmarks, as ratios in one run
 	@.venv/bin/python -m bench.webhook
 	@.venv/bin/python -m bench.service
+	@.venv/bin/python -m bench.engine
 	@.venv/bin/python -m bench.index_speed .venv/lib/python3*/site-packages/openai .venv/lib/python3*/site-packages/sqlalchemy
 
 real: setup ## three released packages, each with an upstream bug fixed and proven (needs a package registry)

@@ -1,6 +1,6 @@
 """What the engine itself costs on a repository of 3,000 files: each tool, and a whole run with its memory.
 
-    .venv/bin/python -m bench.engine [--files 3000]
+    .venv/bin/python -m bench.engine [--files 3000] [--folder /var/tmp]
 
 The repository is made from the packages that are installed here. Processor time (ours and that of the processes that we
 start) is printed beside wall-clock time, because the machine may be shared: the goal is judged on the wall clock of a
@@ -38,6 +38,7 @@ GOAL_MS, GOAL_MB = 50, 400
 ROUNDS = 15
 TEXT = frozenset({".py", ".pyi", ".md", ".rst", ".txt", ".json", ".toml"})
 LARGEST = 300_000
+DISK = "/var/tmp"  # noqa: S108  of this machine, and not in memory
 GRAFTSMITH = str(Path(sys.executable).parent / "graftsmith")
 
 WIDGET = "def total(items):\n    return sum(items[1:])\n\n\ndef double(number):\n    return number * 2\n"
@@ -50,9 +51,11 @@ TOTAL = CHECK.format("total", "Total", "self.assertEqual(total([1, 2]), 3)")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--files", type=int, default=3_000)
-    with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
+    parser.add_argument("--folder", default=DISK, help="where everything is written: a run writes many files")
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(dir=given.folder) as folder:
         Path(folder).chmod(0o755)
-        repository = _repository(Path(folder) / "repository", parser.parse_args().files)
+        repository = _repository(Path(folder) / "repository", given.files)
         _tools(repository, Path(folder))
         _run(repository, Path(folder))
 
@@ -68,7 +71,7 @@ def _repository(path: Path, wanted: int) -> Repository:
         files[f"packages/{source.relative_to(root)}"] = source.read_bytes()
         if len(files) >= wanted:
             break
-    repository.commit({**files, "widget.py": WIDGET, "checks/test_double.py": DOUBLE})
+    repository.commit({**files, "widget.py": WIDGET, "checks/__init__.py": "", "checks/test_double.py": DOUBLE})
     print(f"a repository of {len(files)} files, {sum(map(len, files.values())) / 1e6:.1f} MB\n")
     return repository
 
