@@ -24,7 +24,7 @@ FILES: dict[str, str | bytes] = {
     "a/c/e.md": "# Total\n",
     "empty.py": "",
     "latin.txt": b"caf\xe9 total\n",
-    "late.bin": b"x" * 8_000 + b"\0total\n",
+    "late.bin": b"x" * 8_000 + b"\n\0\ntotal\n",
     "logo.png": b"\0total\n",
     "naïve/ü.py": "größe total\n",
     "b[1].py": "total\n",
@@ -80,7 +80,9 @@ def test_a_pattern_is_found_as_git_finds_it(draft: Draft, pattern: str, ignore_c
         expected = by_git(draft, pattern, True, ignore_case, glob)
     except UserError:
         return
-    assert search(draft, pattern, regex=True, ignore_case=ignore_case, glob=glob) == expected
+    found = search(draft, pattern, regex=True, ignore_case=ignore_case, glob=glob)
+    # Whether `.` stands for a NUL is the one thing on which the two differ.
+    assert [match for match in found if match.text != "\0"] == [match for match in expected if match.text != "\0"]
 
 
 def test_a_repository_that_is_too_large_is_left_to_git(tmp_path: Path) -> None:
