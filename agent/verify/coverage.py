@@ -7,10 +7,12 @@ What the tracer writes passes through a process that runs the target's code: dat
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Final
+from urllib.parse import unquote
 
 from agent.tree import Draft
 from agent.types import Coverage, TestRun
@@ -51,8 +53,8 @@ class Tracer:
     """Of the files that it can watch."""
     watch: Callable[[Collection[str], str], Watch]
     """For these paths, below this folder."""
-    read: Callable[[Mapping[str, bytes], Collection[str]], Seen]
-    """What the report files say of these paths."""
+    read: Callable[[Mapping[str, bytes], Mapping[str, bytes], str], Seen]
+    """What the report files say of these paths, given their contents, below this folder."""
 
 
 @dataclass(frozen=True)
@@ -86,7 +88,8 @@ def observe(harness: Harness, draft: Draft, paths: Sequence[str], reached: Colle
             {}, absent=f"the tests that reach the change take {seconds:.0f} s, too long to be run once more"
         )
     watch = tracer.watch(wanted, harness.workspace.spec.view)
-    seen = tracer.read(harness.watched(draft, selection, watch, wall_s=60 + 5 * seconds), wanted)
+    reports = harness.watched(draft, selection, watch, wall_s=60 + 5 * seconds)
+    seen = tracer.read(reports, {path: draft.content(path) for path in wanted}, harness.workspace.spec.view)
     why = "" if seen else "no line of the changed files was seen to run, so they may run from another place"
     return Observed(seen, len(selection), why)
 
@@ -134,7 +137,7 @@ def _watch_python(paths: Collection[str], view: str) -> Watch:
     return Watch({"sitecustomize.py": script}, {"GRAFTSMITH_LINES": json.dumps(wanted)}, {"PYTHONPATH": WATCH})
 
 
-def _read_python(reports: Mapping[str, bytes], paths: Collection[str]) -> Seen:
+def _read_python(reports: Mapping[str, bytes], paths: Mapping[str, bytes], view: str) -> Seen:
     code, ran = _rows(reports.get("code", b""), paths), _rows(reports.get("ran", b""), paths)
     return {path: Lines(lines, lines & ran.get(path, frozenset())) for path, lines in code.items()} if ran else {}
 
@@ -158,5 +161,74 @@ def _parsed(data: bytes) -> Iterator[tuple[str, list[int]]]:
 
 
 _PYTHON: Final = Tracer((".py",), _watch_python, _read_python)
-TRACERS: Final[Mapping[str, Tracer]] = {"python-pytest": _PYTHON, "python-unittest": _PYTHON}
+
+
+# ── node ─────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _watch_node(paths: Collection[str], view: str) -> Watch:
+    """The engine's own coverage, of every script that it loads: https://nodejs.org/api/cli.html#node_v8_coveragedir"""
+    return Watch({}, {"NODE_V8_COVERAGE": REPORTS}, {})
+
+
+def _read_node(reports: Mapping[str, bytes], paths: Mapping[str, bytes], view: str) -> Seen:
+    """A script whose ranges are those of another text is left out: a loader has put a translation in its place."""
+    texts = {path: content.decode("utf-8", "replace") for path, content in paths.items()}
+    scripts = [
+        script for name in reports if name.startswith("coverage-") for script in _scripts(reports[name], view, texts)
+    ]
+    translated = {path for path, ranges in scripts if max(end for _, end, _ in ranges) != _units(texts[path])}
+    ran: dict[str, set[int]] = {}
+    for path, ranges in scripts:
+        if path not in translated:
+            ran.setdefault(path, set()).update(_ran(texts[path], ranges))
+    told = texts.keys() - translated if ran else ()
+    return {path: Lines(_js_code(texts[path]), _js_code(texts[path]) & ran.get(path, set())) for path in told}
+
+
+Range = tuple[int, int, int]
+"""Start, end, count, in UTF-16 units."""
+
+
+def _scripts(data: bytes, view: str, paths: Collection[str]) -> Iterator[tuple[str, list[Range]]]:
+    """(path, ranges) of the scripts among ``paths``."""
+    try:
+        for script in json.loads(data)["result"]:
+            path = unquote(str(script["url"])).removeprefix(f"file://{view}/")
+            if path in paths:
+                ranges = [one for function in script["functions"] for one in function["ranges"]]
+                found = [(int(one["startOffset"]), int(one["endOffset"]), int(one["count"])) for one in ranges]
+                yield path, found or [(0, 0, 0)]
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return  # damaged, or made up
+
+
+def _ran(text: str, ranges: Sequence[Range]) -> set[int]:
+    """Lines whose first sign lies in a range that ran: the innermost decides."""
+    found, start = set(), 0
+    for number, line in enumerate(text.split("\n"), 1):
+        at = start + _units(line) - _units(line.lstrip())
+        around = [(end - begin, count) for begin, end, count in ranges if begin <= at < end]
+        if around and min(around)[1] > 0:
+            found.add(number)
+        start += _units(line) + 1
+    return found
+
+
+def _units(text: str) -> int:
+    return len(text.encode("utf-16-le", "surrogatepass")) // 2
+
+
+_JS_NOTE: Final = re.compile(r"\s*(//|/\*|\*)")
+
+
+def _js_code(text: str) -> frozenset[int]:
+    """Lines with a word in them that is no comment."""
+    lines = enumerate(text.split("\n"), 1)
+    return frozenset(number for number, line in lines if re.search(r"\w", line) and not _JS_NOTE.match(line))
+
+
+_NODE: Final = Tracer((".js", ".mjs", ".cjs"), _watch_node, _read_node)
+
+TRACERS: Final[Mapping[str, Tracer]] = {"python-pytest": _PYTHON, "python-unittest": _PYTHON, "node": _NODE}
 """By toolchain."""

@@ -21,6 +21,7 @@ from agent.verify import lines
 from agent.verify.coverage import TRACERS, Observed, observe, of_change, sources
 from agent.verify.impact import reached_tests
 from tests.unit.verify.conftest import Bench, MakeBench
+from tests.unit.verify.test_node import needs_node
 
 OLD = "def sign(n):\n    return 1\n"
 NEW = """import threading
@@ -117,9 +118,9 @@ def test_a_report_is_data() -> None:
     read = TRACERS["python-pytest"].read
     rows = ['["a.py", 1, 2]', '["a.py", 2.5]', '["../x", 1]', "[]", "7", "{", '["a.py", true]', "[" * 9_000, "\\xff"]
     data = "\n".join(rows).encode() + b"\n\xff\xfe\n"
-    (path,) = read({"code": data, "ran": data}, {"a.py"})
-    assert path == "a.py" and read({"code": data, "ran": data}, {"a.py"})[path].ran == {1, 2}
-    assert read({}, {"a.py"}) == {} and read({"code": data}, {"a.py"}) == {}
+    (path,) = read({"code": data, "ran": data}, {"a.py": b""}, "/v")
+    assert path == "a.py" and read({"code": data, "ran": data}, {"a.py": b""}, "/v")[path].ran == {1, 2}
+    assert read({}, {"a.py": b""}, "/v") == {} and read({"code": data}, {"a.py": b""}, "/v") == {}
 
 
 @pytest.mark.parametrize("name", ["python3.8", "python3.11", "python3.12", "python3.13", "python3.14"])
@@ -136,12 +137,57 @@ def test_interpreters_of_this_machine(name: str, tmp_path: Path) -> None:
     code = "from sign import aside, sign\nsign(1), sign(0), aside()"
     subprocess.run([python, "-c", code], env=env, cwd=tmp_path, check=True)
     reports = {file: (tmp_path / file).read_bytes() for file in ("code", "ran")}
-    (told,) = TRACERS["python-pytest"].read(reports, ["sign.py"]).values()
+    (told,) = TRACERS["python-pytest"].read(reports, {"sign.py": b""}, "/v").values()
     assert told.code - told.ran in ({8, 9}, {8}, {9})
 
 
 def test_this_interpreter_is_watched_by_trace_or_monitoring() -> None:
     assert hasattr(sys, "monitoring") == (sys.version_info >= (3, 12))
+
+
+# ── node ──
+
+JS = """'use strict';
+// sign of a number
+function sign(n) {
+  if (n > 0) return 1;
+  if (n < 0) {
+    return -1; // é😀
+  }
+  return 0;
+}
+
+function never() {
+  return 1;
+}
+module.exports = { sign, never };
+"""
+JS_TEST = (
+    "const test = require('node:test');\nconst assert = require('node:assert');\n"
+    "const { sign } = require('./sign.js');\n"
+    "test('sign', () => { assert.equal(sign(1), 1); assert.equal(sign(0), 0); });\n"
+)
+
+
+@needs_node
+def test_lines_of_node_are_seen_by_its_own_coverage(bench: MakeBench) -> None:
+    package = json.dumps({"name": "sign", "scripts": {"test": "node --test"}})
+    made = bench({"package.json": package, "sign.js": "exports.sign = (n) => 1;\n", "sign.test.js": JS_TEST})
+    changes = {"sign.js": JS, "lonely.js": "x = 1;\n"}
+    told = of_change(made.draft(changes), seen(made, changes))
+    missed = [("lonely.js", 1, 1), ("sign.js", 6, 6), ("sign.js", 11, 12)]
+    assert [(place.path, place.start, place.end) for place in told.missed] == missed
+    assert (told.ran, told.lines, told.absent) == (6, 10, "")
+
+
+def test_a_script_that_a_loader_has_translated_is_not_judged() -> None:
+    read = TRACERS["node"].read
+    function = {"ranges": [{"startOffset": 0, "endOffset": 6, "count": 1}]}
+    report = {"result": [{"url": "file:///v/a%20b.js", "functions": [function]}, {"url": "node:fs", "functions": []}]}
+    reports = {"coverage-1.json": json.dumps(report).encode(), "coverage-2.json": b"{", "other": b"{}"}
+    assert read(reports, {"a b.js": b"x = 1\n"}, "/v")["a b.js"].ran == {1}
+    assert read(reports, {"a b.js": b"let x = 1\n"}, "/v") == {}
+    assert read(reports, {"a b.js": b"x = 1\n"}, "/elsewhere") == {}
 
 
 TEXTS = st.lists(st.sampled_from([b"a", b"b", b"", b"c d"]), max_size=20).map(b"\n".join)
