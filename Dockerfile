@@ -1,6 +1,5 @@
 # The service as an image. Inside a default container bubblewrap can't start; the weaker container fallback is used then
-# and said in every report. `docker run --security-opt seccomp=unconfined --security-opt apparmor=unconfined` lets
-# bubblewrap start; docs/threat-model.md says what that trades.
+# and said in every report. docs/operating.md says which options let bubblewrap start, and what they trade.
 FROM python:3.12-slim-bookworm
 
 RUN apt-get update \
