@@ -24,6 +24,7 @@ from agent.model.client import for_run
 from agent.tree import BaseTree
 from agent.types import BROKEN_OFF, ChangeSet, Commands, Mode, Plan, RunResult, RunSpec, Task
 from agent.workspace import apply, clone_local
+from app.aging import DAY_S, remove_old
 from app.machine import this_machine
 from app.settings import EngineSettings, load
 
@@ -112,6 +113,8 @@ def _spec(settings: EngineSettings, origin: Path, wish: Wish) -> RunSpec:
     run_id = f"{time.strftime('%Y%m%d-%H%M%S')}-{secrets.token_hex(3)}"
     folder = runs_folder(settings) / run_id
     cache = settings.state_dir / "cache"
+    if settings.keep_days:
+        remove_old(runs_folder(settings), settings.keep_days * DAY_S)
     for place in (settings.state_dir, folder, cache):
         # Others may pass through, but not look around: the sandbox's own user has to reach its checkouts.
         place.mkdir(parents=True, exist_ok=True, mode=0o711)

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import logging
 import socket
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 
 import uvicorn
@@ -48,6 +49,7 @@ def build(
     executor: Executor,
     routes: Sequence[BaseRoute] = (),
     on_close: Callable[[], Awaitable[None]] | None = None,
+    beside: Sequence[Callable[[], Coroutine[None, None, None]]] = (),
     drain_s: float = 10.0,
 ) -> Starlette:
     """The whole service as an ASGI application; its lifespan starts and stops the intake and the executor.
@@ -56,6 +58,7 @@ def build(
         webhook_secret: GitHub's key for signing deliveries.
         routes: what other parts add, for example the model endpoint.
         on_close: called last, when nothing runs any more.
+        beside: run as long as the service does, and are cancelled with it.
         drain_s: seconds that running jobs get to end at shutdown.
     """
     intake = Intake(store, on_stored=executor.nudge)
@@ -65,9 +68,13 @@ def build(
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
         intake.start()
         await executor.start()
+        tasks = [asyncio.create_task(run()) for run in beside]
         try:
             yield
         finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
             await intake.close()
             await executor.stop(drain_s=drain_s)
             if on_close is not None:

@@ -124,6 +124,9 @@ class EngineSettings(SearchSettings):
     """The same for JavaScript targets."""
     egress_allow: str = Field(default="", validation_alias="GRAFTSMITH_EGRESS_ALLOW")
     """Places besides the registries that set-ups may reach: ``host:port``, separated by commas."""
+    keep_days: float | None = Field(default=90.0, ge=7, validation_alias="GRAFTSMITH_KEEP_DAYS")
+    """How long the folders of jobs that are done, and of runs from the shell, are kept. Not less than a week: GitHub
+    delivers again for three days."""
     log_level: str = Field(
         default="info", pattern="^(debug|info|warning|error)$", validation_alias="GRAFTSMITH_LOG_LEVEL"
     )
@@ -139,7 +142,7 @@ class EngineSettings(SearchSettings):
         places(value)
         return value
 
-    @field_validator("max_dollars", "max_tokens", "max_minutes", "max_steps", mode="before")
+    @field_validator("max_dollars", "max_tokens", "max_minutes", "max_steps", "keep_days", mode="before")
     @classmethod
     def _none_means_unlimited(cls, value: object) -> object:
         return None if isinstance(value, str) and value.strip().lower() == "none" else value

@@ -30,6 +30,7 @@ from app.jobs.workflow import Halted, Work
 from app.llm.ledger import RunMeters
 from app.llm.run_tokens import issue_token
 from app.machine import Machine
+from app.places import BRIEF, Places
 from app.progress import Watch
 from app.publish import (
     Kept,
@@ -105,28 +106,6 @@ class _Start:
     plan: Plan | None = None
     kept: ChangeSet | None = None
     task: Task | None = None
-
-
-@dataclass(frozen=True)
-class Places:
-    """Folders under the state folder. Others may pass through to a checkout, but not look around."""
-
-    root: Path
-
-    def job(self, job_id: str) -> Path:
-        return self._made(self.root / "jobs" / job_id)
-
-    def run(self, job_id: str, number: int) -> Path:
-        return self._made(self.job(job_id) / f"run-{number}")
-
-    @property
-    def cache(self) -> Path:
-        return self._made(self.root / "cache")
-
-    def _made(self, path: Path) -> Path:
-        for place in (path.parent, path):  # ``parents=True`` would make those above with the usual mode
-            place.mkdir(exist_ok=True, mode=0o711)
-        return path
 
 
 class GitHubSteps:
@@ -274,7 +253,7 @@ class GitHubSteps:
             plan=start.plan,
             kept=start.kept,
         )
-        replace_file(self._places.job(work.job.id) / "brief.json", brief.model_dump_json().encode())
+        replace_file(self._places.job(work.job.id) / BRIEF, brief.model_dump_json().encode())
         return brief
 
     def _own(self, work: Work, base_sha: str) -> config.RepositoryConfig:
@@ -312,7 +291,7 @@ class GitHubSteps:
 
     def _brief_of(self, job_id: str) -> Brief | None:
         try:
-            return Brief.model_validate_json((self._places.job(job_id) / "brief.json").read_bytes())
+            return Brief.model_validate_json((self._places.job(job_id) / BRIEF).read_bytes())
         except FileNotFoundError:
             return None
 
@@ -416,7 +395,7 @@ class GitHubSteps:
             git_dir=str(self._git_dir(work)),
             base_sha=base_sha,
             rules_sha=brief.rules_sha,
-            work_dir=str(self._places.run(work.job.id, number)),
+            work_dir=str(self._places.attempt(work.job.id, number, work.lease.fence)),
             cache_dir=str(self._places.cache),
             search_path=self._machine.search_path,
             registries=self._machine.registries,

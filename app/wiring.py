@@ -10,7 +10,8 @@ from typing import IO
 from starlette.types import ASGIApp
 
 from agent.budget import load_prices
-from app import server
+from app import housekeeping, server
+from app.aging import DAY_S
 from app.github import GitHubApp
 from app.jobs.executor import Executor, Pace, claim_identity
 from app.jobs.room import Room
@@ -19,10 +20,11 @@ from app.llm.endpoint import Gateway, GatewayConfig
 from app.llm.endpoint import routes as llm_routes
 from app.llm.ledger import RunMeters
 from app.machine import this_machine
+from app.places import Places
 from app.publish import secrets as secret_shapes
 from app.runners import local
 from app.settings import Settings
-from app.steps import GitHubSteps, Places
+from app.steps import GitHubSteps
 from app.webhooks.policy import Rules
 
 
@@ -45,7 +47,7 @@ def build(settings: Settings, *, port: int, pace: Pace | None = None, progress_s
     Raises:
         OperatorError: the state folder, the key, the price file or the database can't be used.
     """
-    root = settings.state_dir
+    root, days = settings.state_dir, settings.keep_days
     identity, lock = claim_identity(root / "workers")
     store = JobStore(
         settings.database_url or sqlite_url(root / "database" / "jobs.sqlite"),
@@ -70,11 +72,12 @@ def build(settings: Settings, *, port: int, pace: Pace | None = None, progress_s
         meters,
         meters,
     )
+    places = Places(root)
     steps = GitHubSteps(
         settings,
         github,
         store,
-        places=Places(root),
+        places=places,
         machine=this_machine(settings),
         endpoint=f"http://127.0.0.1:{port}/llm/v1",
         runner=lambda spec, on_event, stop: local.run(spec, on_event=on_event, cancelled=stop),
@@ -98,5 +101,6 @@ def build(settings: Settings, *, port: int, pace: Pace | None = None, progress_s
         executor=executor,
         routes=llm_routes(gateway),
         on_close=gateway.aclose,
+        beside=(partial(housekeeping.forever, store, places, days * DAY_S),) if days else (),
     )
     return Service(app, store, lock)

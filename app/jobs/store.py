@@ -256,7 +256,22 @@ class JobStore:
     def delivery(self, delivery_id: str) -> Delivery | None:
         with self._read() as db:
             row = db.execute(sa.select(_deliveries).where(_deliveries.c.id == delivery_id)).one_or_none()
-        return None if row is None else Delivery(id=row.id, event=row.event, body=zlib.decompress(row.body))
+        return Delivery(id=row.id, event=row.event, body=zlib.decompress(row.body)) if row and row.body else None
+
+    def old(self, job_ids: Collection[str], seconds: float) -> frozenset[str]:
+        """Those of the jobs that have been done for so long."""
+        done = sa.and_(_jobs.c.state == JobState.DONE.value, _jobs.c.finished_at < self._now - seconds)
+        with self._read() as db:
+            return frozenset(db.scalars(sa.select(_jobs.c.id).where(_jobs.c.id.in_(job_ids), done)))
+
+    def empty_deliveries(self, seconds: float) -> int:
+        """Forget what deliveries said whose jobs have been done for so long; returns how many. Their ids stay: a copy
+        that comes again makes no second job."""
+        done = sa.and_(_jobs.c.state == JobState.DONE.value, _jobs.c.finished_at < self._now - seconds)
+        of_old = _deliveries.c.job_id.in_(sa.select(_jobs.c.id).where(done))
+        with self._write() as db:
+            emptied = sa.update(_deliveries).where(sa.func.length(_deliveries.c.body) > 0, of_old).values(body=b"")
+            return db.execute(emptied).rowcount
 
     # ── handing over to the executor ─────────────────────────────────────────────────────────────────────────────
 

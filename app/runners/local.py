@@ -44,7 +44,7 @@ def run(
         BugError: the child ended without a result.
     """
     folder = Path(spec.work_dir)
-    stored = _stored_result(folder)
+    stored = result_of(folder)
     if stored is not None and stored.outcome is not Outcome.CANCELLED:
         return stored
     _emptied(folder)
@@ -67,7 +67,7 @@ def run(
         cancelled=poll,
     )
     tail.poll()
-    result = _stored_result(folder)
+    result = result_of(folder)
     if result is not None:
         return result
     words = clean(finished.output, 2_000)
@@ -88,7 +88,8 @@ def _emptied(folder: Path) -> None:
     folder.mkdir(mode=0o711)
 
 
-def _stored_result(folder: Path) -> RunResult | None:
+def result_of(folder: Path) -> RunResult | None:
+    """The result of the run in ``folder``, once it has come to its end."""
     try:
         return RunResult.model_validate_json((folder / RESULT).read_bytes())
     except (FileNotFoundError, ValidationError):
