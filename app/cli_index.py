@@ -25,6 +25,9 @@ _STORE = click.option(
 _JOBS = click.option("--jobs", type=click.IntRange(1, 64), default=2, show_default=True, help="Parse processes.")
 _JSON = click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 
+_FUNCTIONS = 60
+"""Functions that ``search`` shows."""
+
 _HISTORY = 3000
 """Commits that ``search`` reads of a git checkout."""
 
@@ -174,12 +177,13 @@ def _answer_line(line: str, indexer: Indexer, meaning: Semantic | None) -> dict[
 
 def answer(result: SearchResult, *, explain: bool = False) -> dict[str, Any]:
     """The JSON form of a result."""
+    functions = result.functions[:_FUNCTIONS]
     shown: dict[str, Any] = {
         "files": [hit.path for hit in result.files],
-        "functions": [f"{hit.path}::{hit.name}" for hit in result.functions],
+        "functions": [f"{hit.path}::{hit.name}" for hit in functions],
     }
     if explain:
-        reasons = [*(hit.why for hit in result.files), *(hit.why for hit in result.functions)]
+        reasons = [*(hit.why for hit in result.files), *(hit.why for hit in functions)]
         shown["why"] = {
             name: {reason.signal: round(reason.weight, 4) for reason in why}
             for name, why in zip([*shown["files"], *shown["functions"]], reasons, strict=True)
@@ -194,7 +198,7 @@ def _file_lines(result: SearchResult, explain: bool) -> list[str]:
 def _function_lines(result: SearchResult, explain: bool) -> list[str]:
     return [
         f"{hit.score:8.3f}  {hit.path}:{hit.start} {hit.name}" + (_why(hit.why) if explain else "")
-        for hit in result.functions
+        for hit in result.functions[:_FUNCTIONS]
     ]
 
 

@@ -6,10 +6,14 @@ stands inside fences.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
 from agent.context.fence import fence
+from agent.context.lexical import Lexical, query_of
 from agent.context.overview import Count, conventions, cut, facts
 from agent.context.rerank import Chooser, rerank
 from agent.context.search import FunctionHit, SearchResult
@@ -20,11 +24,20 @@ from agent.index.record import Record, Symbol
 from agent.model.tokens import estimate_tokens
 from agent.types import Task
 
-_OVERVIEW, _CONVENTIONS, _TESTS, _NEIGHBOURS = 0.06, 0.06, 0.05, 0.05
+_OVERVIEW, _CONVENTIONS, _TESTS, _NEIGHBOURS = 0.04, 0.04, 0.03, 0.03
 """Shares of the budget; all the rest goes to the functions."""
 
-_LONG = 0.35
-"""A function that would take more than this share of its section is shown in part."""
+_LENGTH = 0.6
+"""How much length counts against likelihood. Fitted; see ``docs/retrieval.md``."""
+
+_LONG, _EXCERPT, _EXCERPTS = 0.6, 0.2, 3
+"""A function that would take more than the first share of its section is shown in part, with at most the second
+share of what is left, and only where it is among so many of the best."""
+
+_SMALLEST = 24
+"""Tokens; no function with its heading takes less."""
+
+_EXAMPLE = 0.1
 
 
 def build(
@@ -62,6 +75,8 @@ def build(
     shown = _functions(index, result, seed, page, page.left - reserved)
     page.add_fenced("tests", "tests that cover this code", _tests(index, result), seed, _TESTS)
     page.add_fenced("signatures", "around this code", _neighbours(index, shown), seed, _NEIGHBOURS)
+    if page.left > budget_tokens * _EXAMPLE:
+        page.add_fenced("example", "similar code, as an example of the style here", _example(index, shown), seed, 1.0)
     return page.text
 
 
@@ -109,33 +124,42 @@ class _Page:
 
 
 def _functions(index: Index, result: SearchResult, seed: str, page: _Page, room: float) -> list[FunctionHit]:
-    """The ranked functions, one fence for all, grouped by file in the order of the first hit."""
+    """The functions that are worth their tokens, one fence for all, in the order of the ranking, grouped by file."""
     room -= page.count(fence("code", "ranked code, best first", "", seed)) + 4
-    longest = int(room * _LONG)
-    blocks: dict[str, list[tuple[int, str]]] = {}
-    shown: list[FunctionHit] = []
+    long = int(room * _LONG)
+    rank = {hit: at for at, hit in enumerate(result.functions)}
+    blocks: dict[str, dict[int, str]] = {}
     headers: set[str] = set()
-    for hit in result.functions:
+    shown: list[FunctionHit] = []
+    for hit in sorted(result.functions, key=_worth):
+        if room < _SMALLEST:
+            break
         lines = index.text(hit.path).split("\n")
         body = _numbered(lines, hit.start, hit.end)
-        if page.count(body) > longest:
-            body = _excerpt(lines, hit, longest, page.count)
+        if page.count(body) > long:
+            body = _excerpt(lines, hit, int(room * _EXCERPT), page.count) if rank[hit] < _EXCERPTS else ""
         prefix = "" if hit.path in blocks else f"== {hit.path}\n"
         header = _class_header(index, hit, lines)
-        header = "" if header in headers else header
-        block = header + body
+        block = ("" if header in headers else header) + body
         cost = page.count(f"{prefix}{block}\n")
-        if not body or cost > room:
-            continue
-        room -= cost
-        headers.add(header)
-        blocks.setdefault(hit.path, []).append((hit.start, block))
-        shown.append(hit)
-    text = "\n".join(
-        f"== {path}\n" + "\n".join(block for _, block in sorted(pieces)) for path, pieces in blocks.items()
-    )
+        if body and cost <= room:
+            room -= cost
+            headers.add(header)
+            blocks.setdefault(hit.path, {})[hit.start] = block
+            shown.append(hit)
+    shown.sort(key=rank.__getitem__)
+    text = "\n".join(_section(path, blocks[path]) for path in dict.fromkeys(hit.path for hit in shown))
     page.add_fenced("code", "ranked code, best first", text, seed, 1.0)
     return shown
+
+
+def _worth(hit: FunctionHit) -> float:
+    """Sorts what is likely and short before what is as likely and long. Scores are log-odds (``weights.json``)."""
+    return _LENGTH * math.log(hit.end - hit.start + 2) - hit.score
+
+
+def _section(path: str, blocks: Mapping[int, str]) -> str:
+    return f"== {path}\n" + "\n".join(blocks[start] for start in sorted(blocks))
 
 
 def _numbered(lines: Sequence[str], start: int, end: int) -> str:
@@ -162,6 +186,35 @@ def _class_header(index: Index, hit: FunctionHit, lines: Sequence[str]) -> str:
     record = index.records[index.graph.number[hit.path]]
     symbol = next((s for s in record.symbols if s.name == owner and s.start <= hit.start), None)
     return f"{symbol.start:>5} {symbol.signature}\n" if symbol is not None else ""
+
+
+def _example(index: Index, shown: Sequence[FunctionHit], *, most_lines: int = 40) -> str:
+    """The function outside ``shown`` that shares most words with the best one."""
+    if not shown:
+        return ""
+    best = shown[0]
+    file = index.graph.number[best.path]
+    chunk = _chunk_of(index, best)
+    stems = index.corpus.vocabulary.stems
+    wanted = np.ones(len(index.paths), bool)
+    wanted[list(index.graph.tests)] = False
+    query = query_of(stems.of(index.words_of(file, chunk))) if chunk is not None else {}
+    scores = Lexical(index.corpus, wanted).score(query).chunks
+    there = {(hit.path, hit.start) for hit in shown}
+    for at in np.argsort(-scores, kind="stable")[:50].tolist():
+        home = int(index.corpus.chunk_file[at])
+        piece = index.records[home].chunks[int(index.corpus.chunk_number[at])]
+        path = index.paths[home]
+        fits = piece.kind == "function" and 2 < piece.end - piece.start < most_lines
+        if scores[at] > 0 and fits and (path, piece.start) not in there:
+            return f"== {path}\n" + _numbered(index.text(path).split("\n"), piece.start, piece.end)
+    return ""
+
+
+def _chunk_of(index: Index, hit: FunctionHit) -> int | None:
+    """Number of the function's chunk in its record."""
+    chunks = index.records[index.graph.number[hit.path]].chunks
+    return next((i for i, c in enumerate(chunks) if c.kind == "function" and c.start == hit.start), None)
 
 
 # ── around them ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -230,9 +283,7 @@ def _callers(index: Index, hit: FunctionHit, *, most: int = 4) -> list[tuple[str
 def _callees(index: Index, hit: FunctionHit, *, most: int = 6) -> list[tuple[str, Symbol]]:
     graph = index.graph
     file = graph.number[hit.path]
-    chunk = next(
-        (i for i, c in enumerate(index.records[file].chunks) if c.kind == "function" and c.start == hit.start), None
-    )
+    chunk = _chunk_of(index, hit)
     found: list[tuple[str, Symbol]] = []
     for word in index.words_of(file, chunk) if chunk is not None else ():
         for home, at in graph.behind(word, file):

@@ -20,6 +20,8 @@ _FENCE = re.compile(r"^[ \t]*(```+|~~~+)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", r
 _INLINE = re.compile(r"`([^`\n]{1,200})`")
 _URL = re.compile(r"https?://[^\s)>\]\"']+")
 _BLOB = re.compile(r"/(?:blob|blame|tree|raw)/[^/\s]+/([^\s#?)>\]\"']+)(?:[^\s#]*#L(\d+)(?:C\d+)?(?:-L(\d+))?)?")
+_COMMIT = re.compile(r"(?<![0-9A-Za-z])(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{7,40}(?![0-9A-Za-z])")
+_TICKET = re.compile(r"(?:#|\bgh-|\bissues?/|\bpull/|\bticket/|\b(?:ticket|bug|pr)[ #]{1,2})(\d{2,6})\b", re.IGNORECASE)
 _HEADING = re.compile(r"^(?:#{1,6}[ \t]*(.+?)[ \t]*#*|\*\*(.+?)\*\*:?|([A-Z][\w /]{2,40}):)[ \t]*$")
 _ENVIRONMENT = re.compile(
     r"\b(?:versions?|environment|system(?: info\w*)?|platform|setup|configuration|pip (?:list|freeze)|operating system"
@@ -103,6 +105,10 @@ class Issue(NamedTuple):
     """Identifiers of the code blocks, tracebacks left out."""
     messages: tuple[str, ...]
     """Error messages and long quotations."""
+    commits: frozenset[str]
+    """Ids of commits, or the beginnings of such."""
+    tickets: frozenset[str]
+    """Numbers of other issues and pull requests."""
 
     @property
     def text(self) -> str:
@@ -119,6 +125,7 @@ def read_issue(text: str) -> Issue:
     links = tuple(
         Frame(match[1], int(match[2] or 0), "") for url in _URL.findall(text) for match in _BLOB.finditer(url)
     )
+    commits, tickets = frozenset(_COMMIT.findall(text)), tickets_in(text)
     text = _TAG.sub(" ", _URL.sub(" ", text))
     title, _, body = text.strip().partition("\n")
     title = title.strip("# \t")
@@ -139,7 +146,14 @@ def read_issue(text: str) -> Issue:
         said=_said(f"{title}\n{prose}"),
         shown=_long(_DOTTED.findall(shown) + _WORD.findall(shown)),
         messages=_messages(text),
+        commits=commits,
+        tickets=tickets,
     )
+
+
+def tickets_in(text: str) -> frozenset[str]:
+    """Numbers of issues and pull requests that a text mentions."""
+    return frozenset(_TICKET.findall(text))
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -1,6 +1,6 @@
 """Joins signals into one score: a weighted sum, with weights from ``weights.json``.
 
-A signal enters twice: as its share of the best value, and as ``1 / (1 + rank / 10)``, which forgets how far apart
+A signal enters twice: as its share of the best value, and as ``1 / (1 + rank / 5)``, which forgets how far apart
 neighbours are. The weights were fitted on the development cases; nothing else was.
 """
 
@@ -76,11 +76,11 @@ def rank_files(signals: Mapping[str, Floats], prior: Floats) -> Ranked:
 
 
 def by_rank(values: Floats) -> Floats:
-    """``1 / (1 + rank / 10)`` of each positive value, 0 for the others; ties keep their order."""
+    """``1 / (1 + rank / 5)`` of each positive value, 0 for the others; ties keep their order."""
     positive = np.flatnonzero(values > 0)
     order = positive[np.argsort(-values[positive], kind="stable")]
     out = np.zeros(len(values), np.float32)
-    out[order] = 1.0 / (1.0 + np.arange(len(order), dtype=np.float32) / 10.0)
+    out[order] = 1.0 / (1.0 + np.arange(len(order), dtype=np.float32) / 5.0)
     return out
 
 

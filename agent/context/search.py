@@ -9,7 +9,6 @@ import numpy as np
 
 from agent.context.functions import FunctionFeatures, features
 from agent.context.issue import read_issue
-from agent.context.past import Past
 from agent.context.rank import Ranked, Reason, rank_files, rank_functions, weights
 from agent.context.signals import Evidence, gather, prior
 from agent.index.history import Commit
@@ -18,8 +17,11 @@ from agent.index.index import Index
 FILES_FOR_FUNCTIONS = 20
 """Functions are ranked inside this many files."""
 
-FUNCTIONS = 60
+FUNCTIONS = 200
 """How many functions a result has at most."""
+
+_EXPLAINED = 60
+"""Only so many of them say why they are there."""
 
 
 class Hit(NamedTuple):
@@ -57,7 +59,7 @@ def search(
         return SearchResult((), ())
     issue = read_issue(query)
     meaning = index.meaning.scores(index, issue) if index.meaning is not None else None
-    evidence = gather(index, issue, _past(index, history), meaning)
+    evidence = gather(index, issue, history, meaning)
     ranked = rank_files(evidence.files, prior(index))
     order = [f for f in np.argsort(-ranked.scores, kind="stable").tolist() if ranked.scores[f] > 0]
     hits = tuple(Hit(index.paths[f], float(ranked.scores[f]), ranked.why(f)) for f in order[:k])
@@ -68,20 +70,19 @@ def _functions(index: Index, evidence: Evidence, ranked: Ranked, files: Sequence
     found = features(evidence, files, ranked.scores)
     scores = rank_functions(found.names, found.values)
     order = np.argsort(-scores, kind="stable")[:FUNCTIONS]
-    return tuple(_hit(index, found, at, float(scores[at])) for at in order.tolist())
+    return tuple(
+        _hit(index, found, at, float(scores[at]), explained=rank < _EXPLAINED) for rank, at in enumerate(order.tolist())
+    )
 
 
-def _hit(index: Index, found: FunctionFeatures, at: int, score: float) -> FunctionHit:
+def _hit(index: Index, found: FunctionFeatures, at: int, score: float, *, explained: bool) -> FunctionHit:
     candidate = found.candidates[at]
+    why = _why(found, at) if explained else ()
+    symbol = candidate.symbol
+    return FunctionHit(index.paths[candidate.file], symbol.name, symbol.start, symbol.end, score, why)
+
+
+def _why(found: FunctionFeatures, at: int, *, most: int = 6) -> tuple[Reason, ...]:
     learned = weights().functions
     parts = [Reason(name, learned.get(name, 0.0) * float(found.values[at, j])) for j, name in enumerate(found.names)]
-    why = sorted((part for part in parts if part.weight), key=lambda part: -abs(part.weight))[:6]
-    symbol = candidate.symbol
-    return FunctionHit(index.paths[candidate.file], symbol.name, symbol.start, symbol.end, score, tuple(why))
-
-
-def _past(index: Index, history: Sequence[Commit] | None) -> Past | None:
-    if not history:
-        return None
-    key = f"past {history[0].sha} {len(history)}"
-    return index.cached(key, lambda: Past(history, index.corpus.vocabulary.stems))
+    return tuple(sorted((part for part in parts if part.weight), key=lambda part: -abs(part.weight))[:most])

@@ -6,7 +6,7 @@ Signals are computed alone and know nothing of each other's weight; ``agent.cont
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -17,6 +17,7 @@ from agent.context.lexical import Lexical, Scores, damped, query_of
 from agent.context.past import Past
 from agent.index.corpus import Floats
 from agent.index.graph import Graph
+from agent.index.history import Commit
 from agent.index.index import Index
 from agent.index.words import words
 
@@ -25,7 +26,7 @@ _TOP = (1.0, 0.5, 0.33)
 _WANTED = frozenset(
     {
         "whole: best functions", "title: best functions", "title: file", "prose: best function",
-        "prose: best functions", "prose: file", "said: best function",
+        "prose: best functions", "prose: file", "said: best function", "traces: file",
     }
 )  # fmt: skip
 """Of the BM25 scores, those that help once the others are there; see ``docs/retrieval.md``."""
@@ -46,8 +47,15 @@ class Evidence:
     files: Mapping[str, Floats]
 
 
-def gather(index: Index, issue: Issue, past: Past | None, meaning: Floats | None = None) -> Evidence:
-    """All signals of an issue. ``meaning`` (C) is the similarity of each chunk, where there is one."""
+def gather(
+    index: Index, issue: Issue, history: Sequence[Commit] | None = None, meaning: Floats | None = None
+) -> Evidence:
+    """All signals of an issue.
+
+    Args:
+        history: earlier commits, newest first.
+        meaning: similarity (C) of each chunk.
+    """
     graph = index.graph
     wanted = np.ones(len(index.paths), bool)
     wanted[list(graph.tests)] = False
@@ -62,6 +70,7 @@ def gather(index: Index, issue: Issue, past: Past | None, meaning: Floats | None
         "title": lexical.score(title),
         "prose": lexical.score(damped(said["title"], said["prose"])),
         "said": lexical.score(damped(query_of(stems.of(words(" ".join(issue.said)))))),
+        "traces": lexical.score(damped(said["traces"])),
     }
     files: dict[str, Floats] = {}
     for name, score in scores.items():
@@ -76,11 +85,15 @@ def gather(index: Index, issue: Issue, past: Past | None, meaning: Floats | None
     files["definitions"] = definitions(issue.names, graph)
     files["usage"] = usage(issue.names, index, wanted)
     files["qualified"] = qualified(issue.said, graph)
-    files["imported"] = imported(issue.code, graph)
-    files["tests"] = through_tests(index, query)
+    files["imported"] = imported(issue, graph)
+    files["file named"] = named_files(issue, graph)
+    files["tests"] = through_tests(index, title)
     files["imports"] = imports_of(scores["whole"].files, graph)
-    if past is not None:
-        files["history"] = past.signal(index.paths, wanted, title)
+    if history:
+        past = index.cached(f"past {history[0].sha} {len(history)}", lambda: Past(history, stems, index.paths, wanted))
+        files["history"] = past.signal(title)
+        files["subjects"] = past.subjects(title)
+        files["commits named"] = past.named(issue)
     if meaning is not None:
         files["meaning: best functions"] = best_chunks(meaning, index)[1]
     keep = wanted.astype(np.float32)
@@ -89,8 +102,11 @@ def gather(index: Index, issue: Issue, past: Past | None, meaning: Floats | None
 
 
 _SIDE = frozenset(
-    {"docs", "doc", "examples", "example", "samples", "benchmarks", "benchmark", "asv_bench", "demo", "demos"}
-)
+    {
+        "docs", "doc", "examples", "example", "samples", "benchmarks", "benchmark", "asv_bench", "demo", "demos",
+        "galleries", "gallery", "tutorials", "tutorial",
+    }
+)  # fmt: skip
 """Folders beside the product."""
 
 
@@ -103,7 +119,7 @@ def prior(index: Index) -> Floats:
             if file in index.graph.tests:
                 out[file] = 0.0
             elif record.language == "text" or not _SIDE.isdisjoint(path.split("/")[:-1]):
-                out[file] = 0.7
+                out[file] = 0.5
         return out
 
     return index.cached("prior", make)
@@ -275,16 +291,40 @@ def _module_ends(path: str, parts: Sequence[str]) -> bool:
 _FROM = re.compile(r"^\s*(?:>>> |\.\.\. |In \[\d+\]: )?from\s+([\w.]+)\s+import\s+\(?([\w, *]+)", re.M)
 
 
-def imported(code: str, graph: Graph) -> Floats:
-    """Files that define what a snippet imports, through re-exports."""
+def imported(issue: Issue, graph: Graph) -> Floats:
+    """Files that define what a snippet imports, through re-exports, as far as title and prose talk about it."""
     out = np.zeros(len(graph.paths), np.float32)
-    for module, names in _FROM.findall(code):
+    title, prose = Counter(words(issue.title)), Counter(words(issue.prose))
+    for module, names in _FROM.findall(f"{issue.code}\n{issue.prose}"):
         for name in names.replace(",", " ").split():
-            homes = [f for f, _ in graph.defined.get(name, ()) if f not in graph.tests]
-            inside = [f for f in homes if graph.paths[f].startswith((module.replace(".", "/"), module.split(".")[0]))]
-            for file in set(inside):
-                out[file] += 1.0 / len(set(inside))
+            said = 3.0 * (name in title) + min(3, title[name] + prose[name])
+            homes = {f for f, _ in graph.defined.get(name, ()) if f not in graph.tests} if said else set()
+            package = module.split(".")[0]
+            inside = {f for f in homes if f"/{package}/" in f"/{graph.paths[f]}"}
+            for file in inside:
+                out[file] += said / len(inside)
     return out
+
+
+def named_files(issue: Issue, graph: Graph) -> Floats:
+    """Files whose bare name is a word of title or prose; a name that many files have says less."""
+    said = {word.lower() for word in words(f"{issue.title} {issue.prose}")}
+    homes: dict[str, list[int]] = defaultdict(list)
+    for file, path in enumerate(graph.paths):
+        if file not in graph.tests:
+            homes[file_word(path)].append(file)
+    out = np.zeros(len(graph.paths), np.float32)
+    for word in said & homes.keys():
+        if len(word) > 2:
+            out[homes[word]] = 1.0 / len(homes[word])
+    return out
+
+
+def file_word(path: str) -> str:
+    """The word that a file goes by: its name without suffix, or its folder's where it only stands for that."""
+    folder, _, name = path.rpartition("/")
+    stem = name.partition(".")[0] or name
+    return (folder.rpartition("/")[2] if stem in ("__init__", "index", "mod") else stem).lower().strip("_")
 
 
 # ── structure ────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -88,3 +88,23 @@ def test_a_label_stays_on_its_line() -> None:
 
 def test_an_empty_tree(tmp_path: Path) -> None:
     assert "no text" in build(index_of(tmp_path, {}), TASK, 500, "seed")
+
+
+def test_small_functions_are_not_kept_out_by_a_large_one(tmp_path: Path) -> None:
+    small = {f"s{i}.py": f"def cart_total_{i}(cart):\n    return cart.total() + {i}\n" for i in range(12)}
+    large = "def cart_total_large(cart):\n" + "".join(f"    cart.total({i}, 'cart total')\n" for i in range(120))
+    text = build(index_of(tmp_path, {**small, "large.py": large}), Task(title="cart total is wrong"), 1500, "seed")
+    assert sum(f"def cart_total_{i}(" in text for i in range(12)) == 12
+
+
+def test_what_is_left_of_the_budget_shows_the_style(tmp_path: Path) -> None:
+    tree = {
+        "shop/total.py": "def total_price(cart):\n    found = [x.cost for x in cart]\n    return sum(found)\n",
+        "zoo/scale.py": "def weigh(zoo):\n    found = [x.kilos for x in zoo]\n    print(found)\n    return sum(found)\n",
+        "zoo/other.py": "def feed(animal):\n    animal.mouth.open()\n    animal.eat()\n    return animal\n",
+    }
+    index = index_of(tmp_path, tree)
+    task = Task(title="total_price is wrong")
+    roomy = build(index, task, 4000, "seed")
+    assert "similar code, as an example of the style here\n== zoo/scale.py\n    1 def weigh(zoo):" in roomy
+    assert "feed(animal)" not in roomy

@@ -67,3 +67,22 @@ def test_hostile_text_ends(text: str) -> None:
     # A pattern that backtracks would take minutes here; the suite's own time limit ends it.
     assert read_issue("Title\n" + text).title == "Title"
     read_issue(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "commits", "tickets"),
+    [
+        ("Since d6aff369ad3 it fails", {"d6aff369ad3"}, set()),
+        (
+            "Since https://forge/o/r/commit/0123456789abcdef0123456789abcdef01234567",
+            {"0123456789abcdef0123456789abcdef01234567"},
+            set(),
+        ),
+        ("see #12345, gh-99 and ticket 4711", set(), {"12345", "99", "4711"}),
+        ("https://forge/o/r/pull/77 https://forge/o/r/issues/78#note_1", set(), {"77", "78"}),
+        ("defaced, 1234567 and facade1x are words, #1 is a heading, a#12b no number", set(), set()),
+    ],
+)
+def test_commits_and_tickets(text: str, commits: set[str], tickets: set[str]) -> None:
+    issue = read_issue(text)
+    assert (issue.commits, issue.tickets) == (commits, tickets)

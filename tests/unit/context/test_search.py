@@ -58,6 +58,46 @@ def test_history_speaks_for_what_it_touched(tmp_path: Path) -> None:
     assert any("history" in reason.signal for reason in result.files[0].why)
 
 
+@pytest.mark.parametrize(
+    ("issue", "signal"),
+    [
+        ("Fails since cafe123\n\nNothing else is known.", "commits named"),
+        ("Fails again\n\nSee https://example.org/o/r/issues/4711 for the first time.", "commits named"),
+        ("A regression of #4711\n\nNothing else is known.", "commits named"),
+        ("Zebra stripes are missing\n\nNothing else is known.", "subjects"),
+    ],
+)
+def test_commits_lead_to_what_they_touched(tmp_path: Path, issue: str, signal: str) -> None:
+    index = index_of(tmp_path, TREE)
+    past = [
+        Commit("cafe123" + "0" * 33, 2, "Zebra stripes for everybody (#4711)", ("shop/mail.py", "tests/test_cart.py")),
+        Commit("d" * 40, 1, "Something else (#4712)", ("shop/cart.py",)),
+        Commit("e" * 40, 0, "Zebra: move it all", tuple(f"gone/{i}.py" for i in range(90))),
+    ]
+    result = index.search(issue, history=past)
+    assert result.files[0].path == "shop/mail.py"
+    assert signal in [reason.signal for reason in result.files[0].why]
+
+
+def test_a_file_that_is_called_by_its_name(tmp_path: Path) -> None:
+    found = index_of(tmp_path, TREE).search("Mail is slow\n\nIt takes minutes.").files[0]
+    assert found.path == "shop/mail.py"
+    assert "file named" in [reason.signal for reason in found.why]
+
+
+def test_what_a_snippet_imports_counts_as_far_as_it_is_talked_about(tmp_path: Path) -> None:
+    tree = {
+        "kit/__init__.py": "from kit.q import Q\n",
+        "kit/q.py": "class Q:\n    pass\n",
+        "kit/r.py": "class R:\n    pass\n",
+    }
+    issue = "`|` fails for a Q\n\n```python\nfrom kit import Q, R\nQ() | R()\n```\n"
+    result = index_of(tmp_path, tree).search(issue)
+    reasons = {hit.path: [reason.signal for reason in hit.why] for hit in result.files}
+    assert result.files[0].path == "kit/q.py"
+    assert "imported" in reasons["kit/q.py"] and "imported" not in reasons.get("kit/r.py", [])
+
+
 def test_same_input_same_result(tmp_path: Path) -> None:
     index = index_of(tmp_path, TREE)
     assert index.search("cart price") == index.search("cart price")
