@@ -13,7 +13,7 @@ from agent.loop import Conversation
 from agent.model.types import Message
 from agent.steps import Progress
 from agent.tree import Draft
-from agent.types import Evidence, Plan, RunSpec, SuiteStatus, Task, TestRun
+from agent.types import Evidence, Plan, PlanStep, RunSpec, SuiteStatus, Task, TestRun
 from agent.verify.harness import Aside
 from sandbox.text import clean
 from sandbox.types import End
@@ -97,11 +97,13 @@ def command_report(aside: Aside, seed: str) -> str:
     return "\n".join(parts)
 
 
-def verdict(problems: Sequence[str], final: TestRun | None, rounds_left: int, seed: str, *, again: str) -> str:
-    """Why the change, or a step of it, was not accepted; ``again`` is the tool to call after the repair."""
+def verdict(
+    problems: Sequence[str], final: TestRun | None, rounds_left: int, seed: str, *, step: PlanStep | None
+) -> str:
+    """Why the change, or ``step`` of it, was not accepted."""
     unclear = final is not None and final.status not in (SuiteStatus.OK, SuiteStatus.FAILING)
     log = fence("output", "end of the output", final.log[-_LOG_CHARS:], seed) if final and unclear else ""
-    return prompts.render("verdict", problems=problems, rounds_left=rounds_left, log=log, again=again)
+    return prompts.render("verdict", problems=problems, rounds_left=rounds_left, log=log, step=step)
 
 
 def next_step(progress: Progress) -> str:
@@ -110,10 +112,10 @@ def next_step(progress: Progress) -> str:
     return prompts.render("step", done=before.id, step=progress.present, last=progress.last)
 
 
-def alternative(problems: Sequence[str], plan: Plan, progress: Progress, *, again: str) -> str:
+def alternative(problems: Sequence[str], plan: Plan, progress: Progress, *, step: PlanStep | None) -> str:
     """That way is given up, and the files are as they were before it."""
     before = f"step {progress.present.id} began" if progress.done and progress.present else "the work began"
-    return prompts.render("alternative", problems=problems, ways=plan.alternatives, before=before, again=again)
+    return prompts.render("alternative", problems=problems, ways=plan.alternatives, before=before, step=step)
 
 
 def kept(draft: Draft, seed: str) -> str:

@@ -379,11 +379,13 @@ class _Judged:
 
     Args:
         step: the step; ``None`` for the whole.
+        part: which of the steps it is, for a person; empty for the whole.
         tests: what was run to see it.
     """
 
     problems: tuple[str, ...]
     step: PlanStep | None = None
+    part: str = ""
     flaws: tuple[str, ...] = ()
     tests: TestRun | None = None
     evidence: Evidence | None = None
@@ -393,11 +395,6 @@ class _Judged:
     def tested(self) -> bool:
         """Whether tests were run to see it, as far as it takes any."""
         return self.evidence is None or self.evidence.tests is not None
-
-    @property
-    def again(self) -> str:
-        """The tool that the model calls after a repair."""
-        return "step_done" if self.step else "finish"
 
 
 def _judged(
@@ -411,18 +408,21 @@ def _judged(
     if polishing and not problems:
         run.review = [finding.model_copy(update={"reworked": True}) for finding in run.review]
     flaws = () if problems or polishing or said.claim is not Claim.DONE else _review(run, context.draft, evidence)
-    return _Judged(problems, None, flaws, evidence.tests, evidence, said)
+    return _Judged(problems, flaws=flaws, tests=evidence.tests, evidence=evidence, conclusion=said)
 
 
 def _judged_step(run: Run, measure: Measure, context: ToolContext, said: StepDone) -> _Judged:
     """Cheap: nothing is run but the tests that the model names. The whole is measured when it finishes."""
     step = context.progress.present
     assert step is not None, "the tool refuses to mark a step that is not there"
-    with run.stage(Stage.VERIFY):
-        tests = measure.harness.run(context.draft, said.tests, "step") if said.tests else None
+    tests = None
+    if said.tests:
+        with run.stage(Stage.VERIFY):
+            tests = measure.harness.run(context.draft, said.tests, "step")
     baseline = measure.known.baseline
     assert baseline is not None
-    return _Judged(judge.of_step(step, context.draft, tests, said.tests, baseline), step, tests=tests)
+    part = f"step {context.progress.done + 1} of {len(context.progress.steps)}"
+    return _Judged(judge.of_step(step, context.draft, tests, said.tests, baseline), step, part, tests=tests)
 
 
 def _tell(run: Run, judged: _Judged, course: Course, event: Event) -> None:
@@ -432,6 +432,7 @@ def _tell(run: Run, judged: _Judged, course: Course, event: Event) -> None:
         problems=judged.problems,
         flaws=judged.flaws,
         step=judged.step.id if judged.step else None,
+        part=judged.part,
         event=event,
         state=course.state,
         rounds_left=course.rounds_left,
@@ -449,10 +450,10 @@ def _handed_back(run: Run, context: ToolContext, judged: _Judged, course: Course
         case Event.REJECTED_AGAIN:
             assert run.plan is not None
             context.draft, context.told_unchanged = context.checkpoints.latest, False
-            return brief.alternative(judged.problems, run.plan, context.progress, again=judged.again)
+            return brief.alternative(judged.problems, run.plan, context.progress, step=judged.step)
         case _:
             rounds = course.rounds_left + 1
-            return brief.verdict(judged.problems, judged.tests, rounds, run.spec.seed, again=judged.again)
+            return brief.verdict(judged.problems, judged.tests, rounds, run.spec.seed, step=judged.step)
 
 
 def _review(run: Run, draft: Draft, evidence: Evidence) -> tuple[str, ...]:

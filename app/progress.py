@@ -45,6 +45,8 @@ class Watch:
                 self._note(counts if run["passed"] or run["failed"] else str(run["status"]))
             case "tool_result":
                 self._now(f"{event['name']}{'' if event['ok'] else ' (refused)'}")
+            case "decision" if event.get("part"):
+                self._note(f"{event['part']}: {'done' if event['accepted'] else 'to repair'}")
             case "decision" if event.get("problems"):
                 self._note(f"{len(event['problems'])} to repair")
 

@@ -65,6 +65,8 @@ class _Progress:
             self._console.print(f"    tests: {run['status']}, {run['passed']} passed, {len(run['failed'])} failed")
         elif kind == "check" and event["found"]:
             self._console.print(f"    {escape(event['tool'])}: {len(event['found']) + event['more']} new finding(s)")
+        elif kind == "decision" and event.get("part"):
+            self._console.print(f"    {event['part']}: {'done' if event['accepted'] else 'not done, going on with it'}")
         elif kind == "decision" and event.get("problems"):
             self._console.print(f"    not accepted: {len(event['problems'])} problem(s), going back to work")
         elif kind == "decision" and "outcome" in event:

@@ -40,6 +40,15 @@ def test_tests_and_tools_are_told() -> None:
     assert watch.progress.now == "edit (refused)"
 
 
+def test_steps_are_told() -> None:
+    watch = Watch(began=0.0)
+    watch.see(stage(Stage.WORK, 0.0))
+    watch.see({"kind": "decision", "accepted": True, "problems": [], "part": "step 1 of 3"})
+    assert watch.progress.stages[0].note == "step 1 of 3: done"
+    watch.see({"kind": "decision", "accepted": False, "problems": ["x"], "part": "step 2 of 3"})
+    assert watch.progress.stages[0].note == "step 2 of 3: to repair"
+
+
 def test_unknown_events_change_nothing() -> None:
     watch = Watch(began=time.time())
     before = watch.progress.stages

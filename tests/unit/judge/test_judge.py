@@ -245,8 +245,10 @@ def test_a_report_counts_first() -> None:
 
 
 def test_a_verdict_lists_problems_and_the_log_where_it_helps() -> None:
-    text = verdict(("one", "two"), run(SuiteStatus.TIMED_OUT, log="still waiting"), 1, "seed", again="finish")
+    text = verdict(("one", "two"), run(SuiteStatus.TIMED_OUT, log="still waiting"), 1, "seed", step=None)
     assert "1 more try" in text
     assert "- one\n- two" in text
     assert "still waiting" in text
-    assert "still waiting" not in verdict(("one",), run(log="still waiting"), 2, "seed", again="step_done")
+    assert "still waiting" not in verdict(
+        ("one",), run(log="still waiting"), 2, "seed", step=PlanStep(id="2", objective="o")
+    )
