@@ -58,8 +58,11 @@ def _limits() -> Check:
 
 def _landlock() -> Check:
     known = landlock.version()
-    if known:
+    if landlock.keeps_ports(known):
         return Check("Landlock", True, False, f"version {known}")
+    if known:
+        todo = "Where bubblewrap can't start, set-ups reach this machine's network: that needs version 4 (Linux 6.7)"
+        return Check("Landlock", False, False, f"version {known}", todo)
     return Check("Landlock", False, False, "not in this kernel", "Only needed where bubblewrap can't start")
 
 

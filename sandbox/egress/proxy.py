@@ -20,6 +20,7 @@ from sandbox.egress.policy import Destination, Egress, Refusal, Refused, check_a
 _HEAD_BYTES: Final = 32 * 1024
 _CHUNK: Final = 64 * 1024
 _REMEMBERED: Final = 100
+_PAUSE_S: Final = 0.05
 
 Stream = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 Arrival = Callable[[], Awaitable[socket.socket | None]]
@@ -51,7 +52,8 @@ class Proxy:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
-        self._loop.call_soon_threadsafe(self._task.cancel)
+        with suppress(RuntimeError):  # the loop is closed: it has ended by itself
+            self._loop.call_soon_threadsafe(self._task.cancel)
         self._thread.join()
 
     @property
@@ -76,8 +78,15 @@ class Proxy:
             async with asyncio.TaskGroup() as clients:
                 while True:
                     await self._slots.acquire()
-                    client, _ = await self._loop.sock_accept(listener)
+                    client = await self._accepted(listener)
                     clients.create_task(self._client(client)).add_done_callback(lambda _: self._slots.release())
+
+    async def _accepted(self, listener: socket.socket) -> socket.socket:
+        while True:
+            try:
+                return (await self._loop.sock_accept(listener))[0]
+            except OSError:  # it has gone again, or this process has no descriptor to spare for a moment
+                await asyncio.sleep(_PAUSE_S)
 
     async def _client(self, client: socket.socket) -> None:
         near = await asyncio.open_connection(sock=client, limit=_HEAD_BYTES)
@@ -183,7 +192,8 @@ class Proxy:
                 raise Refused(Refusal(place.host, place.port, why))
             sink.write(chunk)
             await sink.drain()
-            patience.reschedule(self._loop.time() + self._egress.idle_s)
+            if not patience.expired():  # it may have run out in this very moment
+                patience.reschedule(self._loop.time() + self._egress.idle_s)
         if sink.can_write_eof():
             sink.write_eof()
 
