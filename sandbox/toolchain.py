@@ -174,7 +174,10 @@ class _Search:
 
     def caches(self) -> None:
         """Packages that other languages keep outside of the checkout, at the places where tools look for them."""
-        home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+        try:
+            home = Path(pwd.getpwuid(os.geteuid()).pw_dir)
+        except KeyError:  # a container may run as a user that nobody has entered
+            return
         for word in self.words:
             cache = _CACHES.get(Path(word).name)
             if cache is not None:

@@ -35,6 +35,20 @@ else:
     hungry = "head -c 400000000 /dev/zero | tail -c 300000000 | sleep 60"
     print(sandbox.run(Command(("sh", "-c", hungry), cwd="/", limits=Limits(memory_bytes=100_000_000))).end)
 """
+LEAVE = r"""
+from sandbox import open_sandbox
+from sandbox.egress.policy import Egress
+from sandbox.types import Command
+source = "import os, socket; host, port = os.environ['http_proxy'].removeprefix('http://').split(':'); "
+source += r"s = socket.create_connection((host, int(port))); s.sendall(b'CONNECT a.invalid:1 HTTP/1.1\r\n\r\n'); "
+source += "print(s.recv(12).decode())"
+try:
+    finished = open_sandbox().run(Command(("python3", "-c", source), cwd="/", egress=Egress()))
+except Exception as error:
+    print("unavailable:", error)
+else:
+    print(finished.output.decode(), *finished.refused)
+"""
 
 pytestmark = [
     pytest.mark.skipif(os.geteuid() != 0, reason="only root can give up what root has"),
@@ -42,10 +56,10 @@ pytestmark = [
 ]
 
 
-def _ask(*around: str) -> str:
+def _ask(*around: str, source: str = ASK) -> str:
     """Open a sandbox and use it, in a process that is restricted by the words around it."""
     env = {**process.CLEAN_ENV, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "SECRET": "sentinel"}
-    return process.run([*around, _reachable_python(), "-c", ASK], env=env).output.decode()
+    return process.run([*around, _reachable_python(), "-c", source], env=env).output.decode()
 
 
 def _reachable_python() -> str:
@@ -67,6 +81,15 @@ def test_an_ordinary_user_gets_namespaces() -> None:
     assert "name='bubblewrap', degraded=False" in answer
     assert "['1000', '0', 'end']" in answer
     assert answer.rstrip().endswith("out_of_memory")
+
+
+def test_an_ordinary_user_that_nobody_has_entered_gets_a_way_out() -> None:
+    answer = _ask(*AS_NOBODY, source=LEAVE)
+
+    if "bubblewrap can't start" in answer:
+        pytest.skip(answer)
+    assert answer.startswith("HTTP/1.1 403")
+    assert "a.invalid:1 was refused" in answer
 
 
 def test_root_without_the_right_to_mount_gets_bubblewrap_all_the_same() -> None:
