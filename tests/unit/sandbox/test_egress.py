@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sandbox import landlock
 from sandbox.egress.head import Malformed, Request, parse
 from sandbox.egress.policy import Destination, Egress, Refused, check_address
 from sandbox.types import Command, End, Limits, Sandbox
@@ -327,6 +328,11 @@ def test_addresses_that_no_registry_has(address: str) -> None:
 )
 def test_addresses_of_the_world(address: str) -> None:
     check_address(Destination("a.invalid", 443), address)
+
+
+def test_what_an_older_kernel_can_not_close_is_not_asked_of_it() -> None:
+    assert [len(landlock.ruleset(known)) // 8 for known in (1, 3, 4, 5, 6, 7)] == [1, 1, 2, 2, 3, 3]
+    assert [landlock.keeps_ports(known) for known in (1, 3, 4, 7)] == [False, False, True, True]
 
 
 # ── what two programs could read in two ways ─────────────────────────────────────────────────────────────────────
