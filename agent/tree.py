@@ -7,7 +7,7 @@ to its checkout can therefore never get into a change.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from types import MappingProxyType
@@ -96,6 +96,12 @@ class BaseTree:
     def content(self, path: str) -> bytes:
         """The stored bytes of a file, or the target of a link. Never refused for what they are."""
         return self.git.blob(self.entries[path].blob)
+
+    def contents(self, paths: Sequence[str]) -> Iterator[bytes]:
+        """The stored bytes of many files, or targets of links, in order; text is read from git once."""
+        kept = self.texts or {}
+        others = self.git.blobs(self.entries[path].blob for path in paths if path not in kept)
+        return (kept[path] if path in kept else next(others) for path in paths)
 
     def read(self, path: str) -> bytes:
         """As :meth:`Draft.read` on the untouched tree."""

@@ -312,7 +312,7 @@ def _wanted(draft: Draft) -> dict[str, _Wanted]:
 
 
 def _contents(draft: Draft, paths: Iterable[str]) -> Iterable[tuple[str, bytes]]:
-    from_base: dict[str, str] = {}
+    from_base: list[str] = []
     for path in paths:
         edit = draft.edits.get(path)
         if edit is not None:
@@ -320,8 +320,8 @@ def _contents(draft: Draft, paths: Iterable[str]) -> Iterable[tuple[str, bytes]]
         elif draft.base.entries[path].mode == GITLINK:
             yield path, b""
         else:
-            from_base[path] = draft.base.entries[path].blob
-    yield from zip(from_base, draft.base.git.blobs(from_base.values()), strict=True)
+            from_base.append(path)
+    yield from zip(from_base, draft.base.contents(from_base), strict=True)
 
 
 def _permissions(mode: str) -> int:
