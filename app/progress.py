@@ -10,8 +10,8 @@ from typing import Any
 from agent.types import Stage
 from app.report import Progress, StageState
 
-_PARTS = frozenset({"proof", "again"})
-"""Runs of single tests, half of which are meant to fail: their counts would look like a failure."""
+_PARTS = frozenset({"proof", "again", "watched"})
+"""Runs that say nothing of the whole: single tests, half of which are meant to fail, and the one for the lines."""
 
 
 class Watch:

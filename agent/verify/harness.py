@@ -161,7 +161,8 @@ class Harness:
         mounts = (Mount(files, WATCH),)
         checkout = self._checkout(draft, fresh=True)
         finished, reports, _ = self._execute(seeing, checkout, environment, place, mounts, limits)
-        self._events.emit("note", text="watched run", end=finished.end, seconds=round(finished.seconds, 3))
+        seen = {"status": finished.end, "passed": 0, "failed": [], "seconds": round(finished.seconds, 3)}
+        self._events.emit("test_run", name="watched", selection=tuple(selection), run=seen)
         return reports if finished.end is End.EXITED else {}
 
     def command(self, draft: Draft, argv: tuple[str, ...]) -> Finished:

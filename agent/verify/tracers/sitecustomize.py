@@ -17,28 +17,35 @@ def _begin(wanted, report):
     _tell_code(wanted, report)
     out = os.open(os.path.join(report, "ran"), os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
     here = os.getcwd()
-    known = {}
+    noters = {}
+
+    def noter(name):
+        """What is called with the lines of a file (its name in code objects) that run; None for the others."""
+        if name not in noters:
+            path = wanted.get(os.path.normpath(os.path.join(here, name)))
+            noters[name] = path and _noter(path, out)
+        return noters[name]
+
+    monitoring = getattr(sys, "monitoring", None)
+    if monitoring:
+        _monitor(monitoring, noter)
+    else:
+        _trace(noter)
+
+
+def _noter(path, out):
     seen = set()
 
-    def place(code):
-        name = code.co_filename
-        if name not in known:
-            known[name] = wanted.get(os.path.normpath(os.path.join(here, name)))
-        return known[name]
-
-    def note(path, line):
-        if (path, line) not in seen:
-            seen.add((path, line))
+    def note(line):
+        if line not in seen:
+            seen.add(line)
             try:
                 os.write(out, (json.dumps([path, line]) + "\n").encode())
             except OSError:
                 pass
 
-    monitoring = getattr(sys, "monitoring", None)
-    if monitoring:
-        _monitor(monitoring, place, note)
-    else:
-        _trace(place, note)
+    note.seen = seen
+    return note
 
 
 def _tell_code(wanted, report):
@@ -64,18 +71,18 @@ def _tell_code(wanted, report):
     os.close(out)
 
 
-def _monitor(monitoring, place, note):
+def _monitor(monitoring, noter):
     """PEP 669: code of other files costs one call, lines that were seen cost nothing."""
     tool = next(number for number in (4, 3) if monitoring.get_tool(number) is None)  # the others have a meaning
     monitoring.use_tool_id(tool, "graftsmith")
 
     def start(code, offset):
-        if place(code):
+        if noter(code.co_filename):
             monitoring.set_local_events(tool, code, monitoring.events.LINE)
         return monitoring.DISABLE
 
     def line(code, number):
-        note(place(code), number)
+        noter(code.co_filename)(number)
         return monitoring.DISABLE
 
     monitoring.register_callback(tool, monitoring.events.PY_START, start)
@@ -83,19 +90,31 @@ def _monitor(monitoring, place, note):
     monitoring.set_events(tool, monitoring.events.PY_START)
 
 
-def _trace(place, note):
-    def inside(frame, event, argument):
-        if event == "line":
-            note(place(frame.f_code), frame.f_lineno)
+def _trace(noter):
+    """One call for each call of a function, and one for each line of the wanted files: written to be short."""
+    import threading
+
+    inners = {}
+
+    def inner(name):
+        note = noter(name)
+        if note is None:
+            inners[name] = None
+            return None
+        seen = note.seen
+
+        def inside(frame, event, argument):
+            if frame.f_lineno not in seen:
+                note(frame.f_lineno)
+            return inside
+
+        inners[name] = inside
         return inside
 
     def call(frame, event, argument):
-        if place(frame.f_code):
-            note(place(frame.f_code), frame.f_lineno)
-            return inside
-        return None
-
-    import threading
+        name = frame.f_code.co_filename
+        inside = inners[name] if name in inners else inner(name)
+        return inside and inside(frame, event, argument)
 
     threading.settrace(call)
     sys.settrace(call)
