@@ -27,8 +27,8 @@ from agent.errors import GraftsmithError
 from agent.events import Events
 from agent.verify.registries import ALLOW, Registries
 from agent.verify.store import Place, SetupFailed, Store, carry, untracked
-from agent.verify.toolchains import TOOLCHAINS
-from agent.verify.toolchains.base import ENVIRONMENT, VENV, Step, TestPlan, shell
+from agent.verify.toolchains import TOOLCHAINS, setup_line
+from agent.verify.toolchains.base import ENVIRONMENT, VENV, Step, TestPlan
 from agent.workspace import Checkout, Workspace
 from sandbox import remove_tree
 from sandbox.egress.policy import Destination, Egress, Refusal
@@ -106,7 +106,8 @@ class Installer:
             return own
         # A virtual environment first, so that `pip install` in the configured lines has a place to write to.
         made = tuple(step for step in own[:1] if step.argv[1:3] == ("-m", "venv"))
-        return (*made, *(Step(shell(line)) for line in self.plan.setup))
+        lines = (setup_line.steps(line, self.workspace.base) for line in self.plan.setup)
+        return (*made, *itertools.chain.from_iterable(lines))
 
     def _starts(self, tools: Environment) -> bool:
         with self.workspace.checkout(self.workspace.base.draft(), "probe") as checkout:

@@ -279,10 +279,10 @@ def prepare(files: Files) -> tuple[Step, ...]:
     if "yarn.lock" in paths:
         return (Step(("yarn", "install", "--frozen-lockfile")),)
     locked = "package-lock.json" in paths or "npm-shrinkwrap.json" in paths
-    return (Step(("npm", "ci" if locked else "install", "--no-audit", "--no-fund"), reads=_read_by_npm(files)),)
+    return (Step(("npm", "ci" if locked else "install", "--no-audit", "--no-fund"), reads=read_by_npm(files)),)
 
 
-def _read_by_npm(files: Files) -> frozenset[str] | None:
+def read_by_npm(files: Files) -> frozenset[str] | None:
     """``None`` where npm looks into more of the repository: scripts of its own, packages in there, native code."""
     package = _package(files)
     kinds = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")

@@ -19,8 +19,9 @@ from agent.verify.toolchains.base import ENVIRONMENT, VENV, Step, shell
 
 PYTHON: Final = f"{VENV}/bin/python"
 _PIP: Final = (PYTHON, "-m", "pip", "install", "--no-input", "--disable-pip-version-check", "--quiet")
-_WHEELS: Final = f"{ENVIRONMENT}/.wheels"
-_WHEEL: Final = (PYTHON, "-m", "pip", "wheel", "--no-input", "--disable-pip-version-check", "--quiet", "-w", _WHEELS)
+WHEELS: Final = f"{ENVIRONMENT}/.wheels"
+"""Where packages lie that only building the project needs."""
+_WHEEL: Final = (PYTHON, "-m", "pip", "wheel", "--no-input", "--disable-pip-version-check", "--quiet", "-w", WHEELS)
 _NOTHING: Final[frozenset[str]] = frozenset()
 _NAMED: Final = re.compile(
     r"(?!\S+\.(whl|zip|tgz|tar\.\w+)$)[A-Za-z0-9][\w.-]*\s*($|[\[<>=!~;,(]|@\s*[a-z+]*https?://)"
@@ -81,21 +82,23 @@ def _pip(
 
 
 def _project(files: Files, env: Mapping[str, str]) -> Iterator[Step]:
-    """What the project needs and what builds it, as far as its files tell; then the project itself.
-
-    Where its needs can't be had, it still takes the place of a release of its own: tests of some other version would
-    say nothing. The failure is told all the same.
-    """
+    """Where its needs can't be had, the project still takes the place of a release of its own: tests of some other
+    version would say nothing. The failure is told all the same."""
     found = extras(files)
-    needs, builders = needed(files, found), needed_to_build(files)
+    yield from ahead_of_project(files, found, env)
+    wanted = f".[{','.join(found)}]" if found else "."
+    whole, alone = shlex.join((*_PIP, "-e", wanted)), shlex.join((*_PIP, "--no-deps", "-e", "."))
+    offline = (*_PIP, "--no-index", "--find-links", WHEELS, "-e", wanted)
+    yield Step(shell(f"{whole} || {{ {alone}; exit 1; }}"), env, required=False, offline=offline)
+
+
+def ahead_of_project(files: Files, extras_: Sequence[str], env: Mapping[str, str]) -> Iterator[Step]:
+    """What the project with these extras needs and what builds it, as far as its files tell."""
+    needs, builders = needed(files, extras_), needed_to_build(files)
     if needs:
         yield replace(_pip("--", *needs, env=env), ahead=True)
     if builders:
         yield Step((*_WHEEL, "--", *builders), env, required=False, reads=_NOTHING, ahead=True)
-    wanted = f".[{','.join(found)}]" if found else "."
-    whole, alone = shlex.join((*_PIP, "-e", wanted)), shlex.join((*_PIP, "--no-deps", "-e", "."))
-    offline = (*_PIP, "--no-index", "--find-links", _WHEELS, "-e", wanted)
-    yield Step(shell(f"{whole} || {{ {alone}; exit 1; }}"), env, required=False, offline=offline)
 
 
 def read_by(files: Files, path: str) -> frozenset[str] | None:
@@ -174,12 +177,17 @@ def _lines(value: str) -> list[str]:
     return [line for line in lines if line and not line.startswith(("#", "file:", "attr:"))]
 
 
+def is_named(requirement: str) -> bool:
+    """Whether pip looks for it elsewhere than among the files of the repository."""
+    return bool(_NAMED.match(requirement))
+
+
 def _sendable(requirements: Iterable[str]) -> tuple[str, ...]:
     """Those that can be arguments of a program at all, and lead to no file of the repository."""
     return tuple(
         requirement
         for requirement in requirements
-        if requirement.isprintable() and len(requirement) <= _REQUIREMENT_LIMIT and _NAMED.match(requirement)
+        if requirement.isprintable() and len(requirement) <= _REQUIREMENT_LIMIT and is_named(requirement)
     )
 
 

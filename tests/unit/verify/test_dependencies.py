@@ -12,6 +12,7 @@ import pytest
 from agent.types import SuiteStatus, TestRun
 from agent.verify.registries import Registries
 from agent.verify.store import Store
+from agent.verify.toolchains import setup_line
 from agent.verify.toolchains.go import prepare as prepare_go
 from agent.verify.toolchains.node import prepare as prepare_node
 from agent.verify.toolchains.python_setup import needed, needed_to_build, read_by
@@ -277,6 +278,43 @@ PLACES = b"[project]\ndependencies = ['a @ file:./a', './b', '-e .', 'c @ git+ht
 )
 def test_what_a_project_says_it_needs(file: str, content: bytes, wanted: str) -> None:
     assert [word.split(" @")[0] for word in needed(Snapshot({file: content}), ("test",))] == wanted.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "reads"),
+    [
+        ("pip install -r r.txt -q pytest 'x[y]>=2'", {"r.txt", "more.txt"}),
+        ("python -m pip install -U pytest==8.1", set()),
+        ("pip install -c more.txt x", {"more.txt"}),
+        ("npm ci --no-audit", {"package.json", "package-lock.json", "npm-shrinkwrap.json", ".npmrc"}),
+        ("pip install -r $FILE", None),
+        ("pip install x && make", None),
+        ("pip install x > log", None),
+        ("pip install ./sub", None),
+        ("pip install -r local.txt", None),
+        ("pip install --target lib x", None),
+        ("npm ci && npm run build", None),
+        ("npm run build", None),
+        ("pip download x", None),
+        ("make", None),
+        ("pip install 'x", None),
+        ("X=1 pip install x", None),
+    ],
+)
+def test_set_up_lines_that_are_understood(line: str, reads: set[str] | None) -> None:
+    files = Snapshot({"r.txt": b"-r more.txt\n", "more.txt": b"a\n", "local.txt": b"-e .\n", "package.json": b"{}"})
+    (step,) = setup_line.steps(line, files)
+    assert step.argv[2] == line
+    assert step.reads == reads
+
+
+@pytest.mark.parametrize("line", ["pip install -e .", "pip3 install '.[test]' -r r.txt"])
+def test_a_set_up_line_that_installs_the_project_is_tried_offline(line: str) -> None:
+    files = Snapshot({"pyproject.toml": PEP_621, "r.txt": b"a\n"})
+    needs, builders, project = setup_line.steps(line, files)
+    assert needs.ahead and builders.ahead and project.argv[2] == line
+    assert needs.argv[-1] == ("c" if "test" in line else "a")
+    assert project.offline[2] == f"{line} --no-index --find-links /environment/.wheels"
 
 
 def test_what_builds_a_project() -> None:
