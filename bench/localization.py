@@ -13,6 +13,7 @@ import argparse
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import time
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from agent.context.build import build
+from agent.context.search import FunctionHit
 from agent.index.history import Commit, log_arguments, parse_log
 from agent.index.index import Indexer
 from agent.index.source import TreeSource
@@ -125,7 +127,7 @@ def _one(case: Mapping[str, Any], indexer: Indexer, options: Options) -> dict[st
         if options.budget:
             title, _, body = issue.partition("\n")
             text = build(index, Task(title=title, body=body), options.budget, "bench", history=past)
-            shown = shown_functions(text, [f"{hit.path}::{hit.name}" for hit in result.functions])
+            shown = shown_functions(text, result.functions)
         return {
             "files": [hit.path for hit in result.files],
             "functions": [f"{hit.path}::{hit.name}" for hit in result.functions],
@@ -137,20 +139,18 @@ def _one(case: Mapping[str, Any], indexer: Indexer, options: Options) -> dict[st
         tree.close()
 
 
-def shown_functions(text: str, ranked: Sequence[str]) -> list[str]:
-    """Which ranked functions stand whole in a context: under their file's heading, and not marked as cut."""
-    sections: dict[str, str] = {}
+_NUMBERED = re.compile(r"^ *(\d+) ", re.M)
+
+
+def shown_functions(text: str, ranked: Sequence[FunctionHit]) -> list[str]:
+    """Which ranked functions stand whole in a context: under their file's heading, with every one of their lines."""
+    lines: dict[str, set[int]] = {}
     for section in text.split("\n== ")[1:]:
         path, _, body = section.partition("\n")
-        sections[path] = body
-    found = []
-    for name in ranked:
-        path, _, qualified = name.partition("::")
-        body = sections.get(path, "")
-        short = qualified.rpartition(".")[2]
-        if f" {short}(" in body and f"of {qualified} left out]" not in body:
-            found.append(name)
-    return found
+        lines[path] = {int(number) for number in _NUMBERED.findall(body.partition("\n\n")[0])}
+    return [
+        f"{hit.path}::{hit.name}" for hit in ranked if set(range(hit.start, hit.end + 1)) <= lines.get(hit.path, set())
+    ]
 
 
 # ── scores ───────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -139,7 +139,7 @@ def count_words(chunks: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], bytes
         tally: dict[str, int] = Counter(found)
         if len(ids) + len(tally) > MAX_COUNT:
             tally = {word: count for word, count in tally.items() if word in ids}
-        if any(len(word) > MAX_WORD for word in tally):
+        if tally and max(map(len, tally)) > MAX_WORD:
             tally = {word: count for word, count in tally.items() if len(word) <= MAX_WORD}
         which.extend([ids[word] for word in tally])
         where.extend([chunk] * len(tally))

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from agent.context.issue import read_issue
+from agent.context.signals import named_files
 from agent.index.history import Commit, parse_log, read_history
 from tests.unit.index.helpers import index_of
 
@@ -80,9 +82,10 @@ def test_commits_lead_to_what_they_touched(tmp_path: Path, issue: str, signal: s
 
 
 def test_a_file_that_is_called_by_its_name(tmp_path: Path) -> None:
-    found = index_of(tmp_path, TREE).search("Mail is slow\n\nIt takes minutes.").files[0]
-    assert found.path == "shop/mail.py"
-    assert "file named" in [reason.signal for reason in found.why]
+    index = index_of(tmp_path, {**TREE, "a/index.ts": "", "b/mail.ts": "export const x = 1;\n"})
+    said = named_files(read_issue("Mail is slow\n\nSo is the cart, for users_ too."), index.graph)
+    named = {path: value for path, value in zip(index.paths, said.tolist(), strict=True) if value}
+    assert named == {"b/mail.ts": 0.5, "shop/mail.py": 0.5, "shop/cart.py": 1.0}
 
 
 def test_what_a_snippet_imports_counts_as_far_as_it_is_talked_about(tmp_path: Path) -> None:
