@@ -165,10 +165,15 @@ class Harness:
         self._events.emit("test_run", name="watched", selection=tuple(selection), run=seen)
         return reports if finished.end is End.EXITED else {}
 
-    def command(self, draft: Draft, argv: tuple[str, ...]) -> Finished:
-        """Run any other command on ``draft``, in the tests' environment and the working checkout."""
+    def command(self, draft: Draft, argv: tuple[str, ...], wall_s: float) -> Finished:
+        """Run any other command on ``draft``, in the tests' environment and the working checkout.
+
+        Args:
+            wall_s: seconds after which it is stopped.
+        """
         environment = self.environment
-        return self._run(argv, {}, self._checkout(draft, fresh=False), environment, ())
+        limits = replace(self._limits, wall_s=min(self._limits.wall_s, wall_s))
+        return self._run(argv, {}, self._checkout(draft, fresh=False), environment, (), limits=limits)
 
     def aside(self, draft: Draft, line: str, limits: Limits) -> Aside:
         """Run one shell line on ``draft`` in the tests' environment; what it changes in its fresh checkout is lost."""

@@ -26,6 +26,8 @@ from sandbox.types import End, Finished
 SHOWN: Final = 20
 """Findings of one tool that are kept; a change with more has one cause, and the first ones show it."""
 _MESSAGE_CHARS: Final = 400
+_LINTER_S: Final = 180.0
+"""One tool on one tree; what takes longer says nothing that is worth the wait between two edits."""
 
 
 @dataclass(frozen=True)
@@ -259,13 +261,13 @@ def _key(finding: Finding) -> tuple[str, str, str]:
 
 
 def _run(linter: Linter, harness: Harness, draft: Draft, paths: Sequence[str]) -> _Said:
-    finished = harness.command(draft, shell(linter.command, *(f"./{path}" for path in paths)))
+    finished = harness.command(draft, shell(linter.command, *(f"./{path}" for path in paths)), _LINTER_S)
     silent = _silent(finished)
     if silent or finished.exit_code == 0:
         return _Said(silent=silent)
     view = harness.workspace.spec.view
     output = clean(finished.output)
-    found = tuple(_of_eslint(output, view) if linter.name == "eslint" else _of_lines(linter, output, view))
+    found = tuple(read(linter, output, view))
     if not found:
         return _Said(silent=f"it ended with exit code {finished.exit_code} and named no line")
     return _Said(found if linter.whole else tuple(finding for finding in found if finding.path in paths))
@@ -282,6 +284,11 @@ def _silent(finished: Finished) -> str:
 _MISSING: Final = re.compile(
     rb"(?m)^\S+: No module named \w+\s*$|^error: no such command: |is not installed for the toolchain"
 )
+
+
+def read(linter: Linter, output: str, view: str) -> Iterator[Finding]:
+    """What a linter's output holds, with paths below the checkout ``view``; nothing where it says something else."""
+    return _of_eslint(output, view) if linter.name == "eslint" else _of_lines(linter, output, view)
 
 
 def _of_lines(linter: Linter, output: str, view: str) -> Iterator[Finding]:

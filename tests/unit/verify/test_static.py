@@ -13,7 +13,7 @@ from agent.index.languages import LANGUAGES
 from agent.index.source import TreeSource
 from agent.tree import Draft
 from agent.types import Check, Finding
-from agent.verify.static import SHOWN, Linters, syntax
+from agent.verify.static import LINTERS, SHOWN, Linters, read, syntax
 from tests.unit.index.test_languages import SAMPLES
 from tests.unit.verify.conftest import Bench, MakeBench, make_environment
 
@@ -158,3 +158,50 @@ def test_the_real_ruff(bench: MakeBench, with_ruff: str) -> None:
     (check,) = linted(made, made.draft({"a.py": "\n\nimport os\nimport sys\n\nprint(y)\n"}))
     assert [(finding.place, finding.rule) for finding in check.found] == [("a.py:4", "F401"), ("a.py:6", "F821")]
     assert linted(made, made.draft({"a.py": "import os\n\nprint(os)\n"})) == (Check(level="static", tool="ruff"),)
+
+
+# What each tool wrote (pyright 1.1, TypeScript 5, ESLint 9, mypy 1, Go 1.22, cargo 1.80).
+OUTPUTS = {
+    "pyright": (
+        '/v/a.py\n  /v/a.py:2:12 - error: Type "int" is not assignable to return type "str"\n'
+        '    "int" is not assignable to "str" (reportReturnType)\n'
+        '  /v/a.py:6:8 - error: Import "nothere" could not be resolved (reportMissingImports)\n'
+        "2 errors, 0 warnings, 0 informations\n",
+        [("a.py:2", ""), ("a.py:6", "reportMissingImports")],
+    ),
+    "tsc": (
+        "b.ts(1,7): error TS2322: Type 'string' is not assignable to type 'number'.\n"
+        "src/c.ts(2,18): error TS2304: Cannot find name 'z'.\n",
+        [("b.ts:1", "TS2322"), ("src/c.ts:2", "TS2304")],
+    ),
+    "eslint": (
+        '[{"filePath":"/v/c.mjs","messages":[{"ruleId":"no-unused-vars","severity":2,"message":"unused","line":1},'
+        '{"ruleId":"no-undef","severity":1,"message":"only a warning","line":2},'
+        '{"ruleId":null,"severity":2,"fatal":true,"message":"Parsing error","line":3}]}]\n',
+        [("c.mjs:1", "no-unused-vars"), ("c.mjs:3", "")],
+    ),
+    "mypy": (
+        'm.py:2: error: Incompatible return value type (got "int", expected "str")  [return-value]\n'
+        "m.py:2: note: a hint\nm.py:3:5: error: Odd\n",
+        [("m.py:2", "return-value"), ("m.py:3", "")],
+    ),
+    "go vet": (
+        "# ex/calc\n./a.go:5:2: fmt.Printf format %d has arg x of wrong type string\nvet: ./b.go:7:9: undefined: foo\n",
+        [("a.go:5", ""), ("b.go:7", "")],
+    ),
+    "clippy": (
+        "src/main.rs:2:9: warning: unused variable: `x`\nsrc/lib.rs:4:1: error[E0425]: cannot find value `y`\n"
+        "error: could not compile `a` (lib) due to 1 previous error\n",
+        [("src/main.rs:2", "warning"), ("src/lib.rs:4", "error[E0425]")],
+    ),
+    "flake8": ("./a.py:1:1: F401 'os' imported but unused\n", [("a.py:1", "F401")]),
+    "ruff": ("a.py:1:8: F401 [*] `os` imported but unused\nFound 1 error.\n", [("a.py:1", "F401")]),
+}
+
+
+@pytest.mark.parametrize("name", OUTPUTS)
+def test_what_each_tool_writes_is_understood(name: str) -> None:
+    output, expected = OUTPUTS[name]
+    (linter,) = (linter for linter in LINTERS if linter.name == name)
+    assert [(finding.place, finding.rule) for finding in read(linter, output, "/v")] == expected
+    assert list(read(linter, "Traceback: it crashed\n[{\n", "/v")) == []
