@@ -20,11 +20,10 @@ from app.llm.endpoint import Gateway, GatewayConfig
 from app.llm.endpoint import routes as llm_routes
 from app.llm.ledger import RunMeters
 from app.machine import this_machine
-from app.places import Places
 from app.publish import secrets as secret_shapes
 from app.runners import local
 from app.settings import Settings
-from app.steps import GitHubSteps
+from app.steps import Files, GitHubSteps, LocalRuns, Site
 from app.webhooks.policy import Rules
 
 
@@ -72,12 +71,9 @@ def build(settings: Settings, *, port: int, pace: Pace | None = None, progress_s
         meters,
         meters,
     )
-    places = Places(root)
-    steps = GitHubSteps(
-        settings,
-        github,
-        store,
-        places=places,
+    site = Site(settings, github, store, Files(root))
+    runs = LocalRuns(
+        site,
         machine=this_machine(settings),
         endpoint=f"http://127.0.0.1:{port}/llm/v1",
         runner=lambda spec, on_event, stop: local.run(spec, on_event=on_event, cancelled=stop),
@@ -87,7 +83,7 @@ def build(settings: Settings, *, port: int, pace: Pace | None = None, progress_s
     )
     executor = Executor(
         store,
-        steps,
+        GitHubSteps(site, runs),
         database_url=settings.database_url or sqlite_url(root / "database" / "dbos.sqlite"),
         identity=identity,
         concurrency=settings.concurrency,
@@ -101,6 +97,6 @@ def build(settings: Settings, *, port: int, pace: Pace | None = None, progress_s
         executor=executor,
         routes=llm_routes(gateway),
         on_close=gateway.aclose,
-        beside=(partial(housekeeping.forever, store, places, days * DAY_S),) if days else (),
+        beside=(partial(housekeeping.forever, store, site.files, days * DAY_S),) if days else (),
     )
     return Service(app, store, lock)

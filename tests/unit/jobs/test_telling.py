@@ -9,7 +9,7 @@ import pytest
 from agent.types import Outcome, Plan, Usage
 from app.jobs import telling
 from app.jobs.types import Artefacts, Ending, Job, JobState, Word
-from app.steps import Asked, asked_for, awaiting
+from app.steps.asked import Asked, asked_for, awaiting
 from app.webhooks.commands import find
 from tests.unit.jobs.making import command
 

@@ -1,0 +1,79 @@
+"""What a job is about, where its words speak of earlier jobs. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from agent.types import BROKEN_OFF, Outcome
+from app.jobs.types import Ending, Job, Word
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What a job is about, once earlier jobs have been looked at."""
+
+    word: Word
+    request: str
+    planned: Job | None = None
+    """The job whose plan is approved or revised."""
+    broken_off: Job | None = None
+    """The job whose work is gone on with."""
+
+
+def asked_for(job: Job, of_issue: Sequence[Job]) -> Asked | Ending:
+    """What ``job`` is about: words that speak of earlier jobs are resolved. Pure.
+
+    What somebody asked who had no right to is not taken up on the authority of somebody who has.
+
+    Args:
+        of_issue: the jobs of the same issue, newest first.
+    """
+    word, request, broken_off = job.command.word, job.command.request, None
+    heard = (other for other in of_issue if other.ending is None or not other.ending.silent)
+    earlier = [other for other in heard if other.sequence < job.sequence]
+    if word is Word.RETRY:
+        last = next((other.command for other in earlier if other.command.word is not Word.RETRY), None)
+        if last is None:
+            return _nothing("to do again", "/agent fix …")
+        word, request = last.word, joined(last.request, request)
+        ending = earlier[0].ending
+        broken_off = earlier[0] if ending and ending.outcome in BROKEN_OFF else None
+    planned = None
+    if word in (Word.APPROVE, Word.REVISE):
+        # Only a plan that stood there when the person wrote can be the one that was meant.
+        asked_at = job.created_at
+        shown = (o for o in earlier if o.artefacts.plan and o.finished_at is not None and o.finished_at <= asked_at)
+        planned = next(shown, None)
+        if planned is None and broken_off is None:
+            return _nothing(f"to {word.value}: there is no plan", "/agent plan …")
+    return Asked(word, request, planned, broken_off)
+
+
+def awaiting(job: Job, published: Sequence[Job], of_issue: Sequence[Job]) -> Job | None:
+    """The job whose changes to tests an approval on its pull request can mean: the last that published there, when it
+    had done so before the person wrote, and no plan has been made since. Pure.
+
+    Args:
+        published: finished jobs that published to the pull request, newest first.
+        of_issue: the jobs of the pull request itself, newest first.
+    """
+    last = published[0] if published else None
+    if last is None or not last.artefacts.to_acknowledge:
+        return None
+    if last.finished_at is None or last.finished_at > job.created_at:
+        return None
+    planned_since = any(o.artefacts.plan and last.sequence < o.sequence < job.sequence for o in of_issue)
+    return None if planned_since else last
+
+
+def joined(*parts: str) -> str:
+    return "\n\n".join(part for part in parts if part)
+
+
+def _nothing(what: str, instead: str) -> Ending:
+    return Ending(
+        outcome=Outcome.NEEDS_INPUT,
+        reason=f"There is nothing {what} here yet.",
+        next_step=f"Comment `{instead}` first.",
+    )

@@ -1,0 +1,115 @@
+"""The steps of a job on GitHub, in order."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from agent.types import Outcome
+from app.github import NotFound
+from app.jobs.types import Ending, Word
+from app.jobs.workflow import Work
+from app.report import Closing, Progress
+from app.steps.approving import acknowledge_tests
+from app.steps.asked import asked_for
+from app.steps.briefing import Briefing
+from app.steps.files import ACCOUNT, PATCH
+from app.steps.publishing import PUBLISHED, Publishing
+from app.steps.running import LocalRuns
+from app.steps.site import Site
+
+
+class GitHubSteps:
+    """See ``app.jobs.workflow.Steps`` for when each is called."""
+
+    def __init__(self, site: Site, runs: LocalRuns) -> None:
+        self._site = site
+        self._runs = runs
+        self._briefing = Briefing(site)
+        self._publishing = Publishing(site, runs)
+
+    async def authorise(self, work: Work) -> Ending | None:
+        """The requester's live permission must be write or more; anything else ends the job in silence."""
+        command = work.job.command
+        repository = self._site.repository(command)
+        facts = await repository.facts()
+        if facts.archived or facts.disabled:
+            return _silent("the repository is archived")
+        permission = await repository.permission(command.requester)
+        if not permission.may_write:
+            return _silent(f"{command.requester} has the permission {permission.level!r}; write is needed")
+        if permission.user is not None and permission.user.id != command.requester_id:
+            return _silent(f"{command.requester} is another account now")
+        return None
+
+    async def acknowledge(self, work: Work) -> Ending | None:
+        command = work.job.command
+        issue = await self._site.repository(command).issue(command.number)
+        if issue.locked:
+            return _silent("the conversation is locked")
+        if issue.state != "open":
+            return _silent("it is closed")
+        await work.check()
+        if command.comment_id is not None:
+            with suppress(NotFound):  # who deletes a command tidies up; who means to stop says so
+                await self._site.repository(command).react("eyes", comment_id=command.comment_id)
+        await self._site.tell(work, self._site.facts(work, title=issue.title), Progress())
+        return None
+
+    async def prepare(self, work: Work) -> Ending | None:
+        brief = self._site.files.brief(work.job.id)
+        if brief is None:
+            if work.job.command.word is Word.APPROVE and work.job.command.is_pull:
+                acknowledged = await acknowledge_tests(self._site, work)
+                if acknowledged is not None:
+                    return acknowledged
+            asked = asked_for(work.job, await work.of_issue())
+            if isinstance(asked, Ending):
+                return asked
+            brief = await self._briefing.make(work, asked)
+        for sha in filter(None, (brief.base_sha, brief.rules_sha)):
+            await self._site.fetch(work, sha)
+        await work.save(artefacts=work.job.artefacts.model_copy(update={"base_sha": brief.base_sha}))
+        return None
+
+    async def run(self, work: Work) -> Ending | None:
+        brief = self._site.files.brief(work.job.id)
+        assert brief is not None, "the step before wrote it"
+        result = await self._runs.run(work, brief, number=1)
+        if result.outcome is Outcome.PLANNED:
+            await work.save(artefacts=work.job.artefacts.model_copy(update={"plan": result.plan}))
+        if result.outcome in PUBLISHED and result.change_set:
+            return None
+        return Ending(outcome=result.outcome, reason=result.reason, next_step=result.next_step)
+
+    async def publish(self, work: Work) -> Ending | None:
+        return await self._publishing.publish(work)
+
+    async def close_out(self, work: Work, ending: Ending) -> None:
+        """Tell the ending in the one status comment."""
+        brief = self._site.files.brief(work.job.id)
+        facts = self._site.facts(work, title=brief.task.title if brief else "", brief=brief)
+        await self._site.tell(work, facts, self._runs.ended(work.job.id), self._closing(work, ending))
+
+    def _closing(self, work: Work, ending: Ending) -> Closing:
+        artefacts, files = work.job.artefacts, self._site.files
+        told = Closing(
+            outcome=ending.outcome,
+            reason=ending.reason,
+            next_step=ending.next_step,
+            pull_number=artefacts.pull_number,
+            kept_branch=artefacts.branch or "" if artefacts.pull_number is None else "",
+            patch=files.text(work.job.id, PATCH),
+            account=files.text(work.job.id, ACCOUNT),
+        )
+        result = files.told_result(work.job.id)
+        if result is None:
+            return told
+        measured = Closing.from_result(result)
+        draft = artefacts.pull_number is not None and not result.evidence.proven
+        told = replace(told, answer=measured.answer, plan=measured.plan, places=measured.places)
+        return replace(told, verdict=measured.verdict, cost=measured.cost, draft=draft)
+
+
+def _silent(reason: str) -> Ending:
+    return Ending(outcome=Outcome.BLOCKED, reason=f"Not started: {reason}.", silent=True)

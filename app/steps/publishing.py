@@ -1,0 +1,176 @@
+"""Publishes what a job has made: one commit, and one pull request or the one that it was asked on."""
+
+from __future__ import annotations
+
+import asyncio
+
+from agent.errors import UserError
+from agent.types import Outcome, RunResult
+from app import report
+from app.github import Access, Repository
+from app.jobs.types import Ending
+from app.jobs.workflow import Work
+from app.publish import (
+    Kept,
+    Moved,
+    Proposal,
+    Published,
+    PullText,
+    Rules,
+    Unchanged,
+    as_patch,
+    keep,
+    propose,
+    review,
+    update,
+)
+from app.report import JobFacts, Review
+from app.steps.files import ACCOUNT, PATCH, Brief
+from app.steps.running import LocalRuns
+from app.steps.site import Site
+
+PUBLISHED = frozenset({Outcome.PROPOSED, Outcome.TESTS_FAILING, Outcome.STUCK, Outcome.BUDGET_REACHED})
+"""Outcomes whose change is worth a pull request; a draft unless it is proven."""
+
+_REBASES = 3
+
+
+class Publishing:
+    """Where the branch moved meanwhile, the change is tested again on what is there now."""
+
+    def __init__(self, site: Site, runs: LocalRuns) -> None:
+        self._site = site
+        self._runs = runs
+
+    async def publish(self, work: Work) -> Ending | None:
+        """Check the result as data, then make one commit and one pull request of it."""
+        brief = self._site.files.brief(work.job.id)
+        assert brief is not None, "the step before wrote it"
+        if (await self._site.repository(work.job.command).issue(work.job.command.number)).state != "open":
+            return Ending(
+                outcome=Outcome.CANCELLED,
+                reason="It was closed while the work went on, so nothing was published.",
+                next_step="Reopen it and ask again.",
+            )
+        first = self._site.files.result(work.job.id)
+        assert first is not None, "there was a run"
+        result = first
+        brief = brief.model_copy(update={"plan": first.plan})
+        for number in range(2, 2 + _REBASES):
+            outcome = await self._published(work, brief, result)
+            if not isinstance(outcome, Moved):
+                return outcome
+            await self._site.fetch(work, outcome.head_sha)
+            result = first.measured_again(await self._runs.run(work, brief, number, outcome.change_set))
+            self._site.files.keep_told_result(work.job.id, result)
+            if result.outcome not in PUBLISHED:
+                return Ending(outcome=result.outcome, reason=result.reason, next_step=result.next_step)
+        raise UserError("The branch moved again and again while the change was tested", todo="Ask again later")
+
+    async def _published(self, work: Work, brief: Brief, result: RunResult) -> Ending | Moved:
+        command = work.job.command
+        facts = self._site.facts(work, title=brief.task.title, brief=brief)
+        granted = await self._site.github.installation(command.installation_id)
+        workflows = granted.permissions.get("workflows") == "write"
+        repository = self._site.repository(command, Access.WRITE_WORKFLOWS if workflows else Access.WRITE)
+        rules = Rules(may_write_workflows=workflows)
+        sentinels = {*self._site.github.secrets(), *self._site.settings.secrets}
+        accepted, checked = await review(repository, result.change_set, rules, sentinels)
+        if not accepted.changes and not accepted.held_back:
+            return Ending(outcome=Outcome.NO_CHANGE, reason="The change leaves every file as it was.")
+        await work.check()
+        proposal = Proposal(
+            accepted=accepted,
+            job_id=work.job.id,
+            branch=report.branch_name(facts),
+            message=report.commit_message(result, facts),
+            own_commits=await asyncio.to_thread(self._site.store.commits, command.repository_id, command.number),
+            ready=work.check,
+        )
+        if brief.head_branch is not None:
+            return await self._to_pull(work, repository, brief, result, facts, proposal, checked)
+        text = PullText(
+            title=report.pr_title(facts),
+            body=report.pr_body(result, facts, checked),
+            base_ref=brief.base_ref,
+            draft=result.outcome is not Outcome.PROPOSED or not result.evidence.proven,
+        )
+        made = await propose(repository, proposal, text)
+        if isinstance(made, Unchanged):
+            return Ending(outcome=Outcome.NO_CHANGE, reason=f"Nothing to propose: {made.reason}.")
+        return await self._made(work, repository, result, facts, made)
+
+    async def _to_pull(
+        self,
+        work: Work,
+        repository: Repository,
+        brief: Brief,
+        result: RunResult,
+        facts: JobFacts,
+        proposal: Proposal,
+        checked: Review,
+    ) -> Ending | Moved:
+        """Add the change to the pull request's own branch, or keep it where that can't be."""
+        assert brief.head_branch is not None
+        if brief.from_fork:
+            patch = await as_patch(repository, proposal.accepted)
+            self._site.files.keep_text(work.job.id, PATCH, patch)
+            return Ending(
+                outcome=Outcome.BLOCKED,
+                reason="The pull request comes from a fork, and nothing is ever pushed to a fork. The patch is below.",
+                next_step="Apply the patch to the fork's branch.",
+            )
+        made = await _onto(repository, proposal, brief.head_branch, result)
+        match made:
+            case Moved():
+                return made
+            case Unchanged():
+                return Ending(outcome=Outcome.NO_CHANGE, reason=f"Nothing to add: {made.reason}.")
+            case Kept():
+                await self._save_made(work, made.branch, made.commit_sha, None)
+                return Ending(
+                    outcome=Outcome.BLOCKED if result.outcome is Outcome.PROPOSED else result.outcome,
+                    reason=f"The change could not go to {brief.head_branch!r}: {made.reason}. See {made.branch!r}.",
+                    next_step="Merge or cherry-pick the kept branch, or ask again on the new state.",
+                )
+        account = report.account(result, facts, checked)
+        self._site.files.keep_text(work.job.id, ACCOUNT, account)
+        return await self._made(work, repository, result, facts, made)
+
+    async def _made(
+        self, work: Work, repository: Repository, result: RunResult, facts: JobFacts, made: Published
+    ) -> Ending:
+        number = made.pull_number if made.pull_number is not None else work.job.command.number
+        waits = result.evidence.integrity_digest if result.evidence.holds else ""
+        await self._save_made(work, made.branch, made.commit_sha, number, waits)
+        check = report.check_run(result, facts)
+        check_id = await repository.put_check(made.commit_sha, check, known_id=work.job.artefacts.check_run_id)
+        await work.save(artefacts=work.job.artefacts.model_copy(update={"check_run_id": check_id}))
+        outcome = result.outcome
+        if outcome is Outcome.PROPOSED and made.updated and facts.is_pull:
+            outcome = Outcome.UPDATED
+        return Ending(outcome=outcome, reason=result.reason, next_step=result.next_step)
+
+    async def _save_made(
+        self, work: Work, branch: str, commit_sha: str, pull_number: int | None, to_acknowledge: str = ""
+    ) -> None:
+        made = {
+            "branch": branch,
+            "commit_sha": commit_sha,
+            "pull_number": pull_number,
+            "to_acknowledge": to_acknowledge,
+        }
+        await work.save(artefacts=work.job.artefacts.model_copy(update=made))
+
+
+async def _onto(
+    repository: Repository, proposal: Proposal, branch: str, result: RunResult
+) -> Published | Kept | Moved | Unchanged:
+    """Add the change to a person's branch. What a person has to decide about first is kept on one of our own."""
+    if branch == (await repository.facts()).default_branch:
+        return await keep(repository, proposal, "it is the default branch, which only pull requests change")
+    if result.outcome is not Outcome.PROPOSED:
+        return await keep(repository, proposal, f"it is not proven ({result.reason.rstrip('.')})")
+    if result.evidence.integrity:
+        return await keep(repository, proposal, "existing tests were changed, and a person has to look at that first")
+    return await update(repository, proposal, branch)

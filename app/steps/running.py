@@ -1,0 +1,132 @@
+"""Runs of a job: what each is given, and what is told of it meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import Callable
+
+from agent import config
+from agent.types import ChangeSet, ModelEndpoint, RunResult, RunSpec
+from app.jobs.workflow import Halted, Work
+from app.llm.ledger import RunMeters
+from app.llm.run_tokens import issue_token
+from app.machine import Machine
+from app.progress import Watch
+from app.report import Progress
+from app.steps.briefing import own_rules
+from app.steps.files import Brief
+from app.steps.site import Site
+
+Runner = Callable[[RunSpec, Callable[[dict[str, object]], None], Callable[[], bool]], RunResult]
+
+
+class LocalRuns:
+    """Runs on this machine.
+
+    Args:
+        endpoint: where runs reach the model endpoint of this very server.
+        runner: carries out a RunSpec; blocks.
+        meters: open runs and what they may spend.
+        token_secret: signs the runs' tokens.
+        progress_s: seconds between two edits of the status comment.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        *,
+        machine: Machine,
+        endpoint: str,
+        runner: Runner,
+        meters: RunMeters,
+        token_secret: str,
+        progress_s: float = 5.0,
+    ) -> None:
+        self._site = site
+        self._machine = machine
+        self._endpoint = endpoint
+        self._runner = runner
+        self._meters = meters
+        self._token_secret = token_secret
+        self._progress_s = progress_s
+        self._watches: dict[str, Watch] = {}
+
+    async def run(self, work: Work, brief: Brief, number: int, change_set: ChangeSet | None = None) -> RunResult:
+        """One run on the local runner, with the status comment kept up to date meanwhile."""
+        spec = await asyncio.to_thread(self._spec, work, brief, number, change_set)
+        watch = self._watches[work.job.id] = Watch(time.time())
+        self._meters.open(spec.run_id, spec.budget, work.job.usage if number > 1 else None)
+        teller = asyncio.create_task(self._keep_telling(work, brief, watch))
+        try:
+            result = await asyncio.to_thread(self._runner, spec, watch.see, work.cancelled)
+        finally:
+            teller.cancel()
+            await asyncio.wait([teller])  # nothing is told any more once the job goes on
+            watch.close()
+            self._meters.close(spec.run_id)
+        if work.cancelled():
+            raise Halted
+        if change_set is None:  # testing a change that is there asks no model: the row keeps what the work has cost
+            await work.save(usage=result.usage)
+        return result
+
+    def ended(self, job_id: str) -> Progress:
+        """How far the job's runs came; forgotten then."""
+        watch = self._watches.pop(job_id, None)
+        return watch.close() if watch else Progress()
+
+    def _spec(self, work: Work, brief: Brief, number: int, change_set: ChangeSet | None) -> RunSpec:
+        command, settings = work.job.command, self._site.settings
+        run_id = f"{work.job.id}-{number}"
+        minutes = settings.budget.minutes or 24 * 60.0
+        token = issue_token(self._token_secret, run_id, ttl_s=minutes * 60 + 3600)
+        base_sha = change_set.base_sha if change_set else brief.base_sha
+        own = own_rules(self._site, work, brief.rules_sha or base_sha)
+        return RunSpec(
+            run_id=run_id,
+            task=brief.task,
+            mode=brief.mode,
+            plan=brief.plan,
+            kept=brief.kept,
+            review=settings.review,
+            change_set=change_set,
+            git_dir=str(self._site.files.git_dir(work.job.id)),
+            base_sha=base_sha,
+            rules_sha=brief.rules_sha,
+            work_dir=str(self._site.files.attempt(work.job.id, number, work.lease.fence)),
+            cache_dir=str(self._site.files.cache),
+            search_path=self._machine.search_path,
+            registries=self._machine.registries,
+            repository=str(command.repository_id),
+            budget=config.lowered(settings.budget, own.budget),
+            model=self._model(settings.openai_model, token),
+            fallback=self._model(settings.openai_fallback_model, token) if settings.openai_fallback_model else None,
+            prices=self._meters.prices,
+            embeddings=self._model(settings.embeddings.model, token) if settings.embeddings else None,
+            rerank=settings.rerank,
+            seed=secrets.token_hex(16),
+            command_timeout_s=settings.command_timeout_s,
+        )
+
+    def _model(self, name: str, token: str) -> ModelEndpoint:
+        """Our own metered endpoint, as a run may use it."""
+        limit = self._site.settings.context_tokens
+        return ModelEndpoint(base_url=self._endpoint, api_key=token, model=name, context_tokens=limit)
+
+    async def _keep_telling(self, work: Work, brief: Brief, watch: Watch) -> None:
+        """Edit the status comment when there is news; what can't be told now is told later or at the end."""
+        facts = self._site.facts(work, title=brief.task.title)
+        told = Progress()
+        while True:
+            # Slower with age, so that an hour's job stays far below what GitHub lets an App write in an hour.
+            await asyncio.sleep(max(self._progress_s, watch.progress.elapsed_s / 20))
+            progress = watch.progress
+            if (progress.stages, progress.now) == (told.stages, told.now):
+                continue
+            told = progress
+            try:
+                await self._site.tell(work, facts, progress)
+            except Exception:  # noqa: S112  # progress is a courtesy: the job itself finds out what is wrong
+                continue
