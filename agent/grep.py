@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import re
-from bisect import bisect_left
+from bisect import bisect_right
 from collections.abc import Callable, Iterator, Sequence
 from itertools import accumulate, islice
 
@@ -60,20 +60,30 @@ def search(
 
 def _matching(candidates: Sequence[tuple[str, bytes]], pattern: str, ignore_case: bool) -> tuple[Match, ...]:
     """What ``grep`` finds in all files as one."""
-    whole = [content if content.endswith(b"\n") else content + b"\n" for _, content in candidates if content]
-    paths = [path for path, content in candidates if content]
-    before = list(accumulate((content.count(b"\n") for content in whole), initial=0))
-    arguments = ["-naE", *(["-i"] if ignore_case else []), "-m", str(MOST), "-e", pattern]
-    finished = process.run(["grep", *arguments], env=_BYTES, stdin=b"".join(whole), limits=_LIMITS, split_stderr=True)
+    files = [(path, content if content.endswith(b"\n") else content + b"\n") for path, content in candidates if content]
+    arguments = ["-abE", *(["-i"] if ignore_case else []), "-m", str(MOST), "-e", pattern]
+    whole = b"".join(content for _, content in files)
+    finished = process.run(["grep", *arguments], env=_BYTES, stdin=whole, limits=_LIMITS, split_stderr=True)
     if finished.end is not End.EXITED or finished.exit_code not in (0, 1):
         raise UserError("The search did not work", why=clean(finished.stderr, 300))
-    found = []
-    for line in finished.stdout.split(b"\n")[:-1]:
-        number, colon, text = line.partition(b":")
-        if colon and number.isdigit():  # where much was found, the middle of the output is left out
-            at = bisect_left(before, int(number)) - 1
-            found.append(Match(paths[at], int(number) - before[at], text.decode(errors="replace").rstrip("\r")))
-    return tuple(found)
+    return tuple(_placed(finished.stdout.split(b"\n")[:-1], files))
+
+
+def _placed(lines: Sequence[bytes], files: Sequence[tuple[str, bytes]]) -> Iterator[Match]:
+    """Lines of output (``offset:text``, the offset in all files as one) as lines of their files."""
+    starts = list(accumulate((len(content) for _, content in files), initial=0))
+    file, counted, number = -1, 0, 1
+    for line in lines:
+        offset, colon, text = line.partition(b":")
+        if not colon or not offset.isdigit():
+            return  # so much was found that the middle of the output is left out
+        at = bisect_right(starts, int(offset)) - 1
+        if at != file:
+            file, counted, number = at, 0, 1
+        path, content = files[at]
+        inside = int(offset) - starts[at]
+        number, counted = number + content.count(b"\n", counted, inside), inside
+        yield Match(path, number, text.decode(errors="replace").rstrip("\r"))
 
 
 def _matcher(glob: str) -> Callable[[str], bool] | None:
