@@ -64,12 +64,13 @@ class Server:
             def handle(self) -> None:
                 server.heard.append(b"")
                 mine = len(server.heard) - 1
-                self.request.settimeout(0.5)
+                self.request.settimeout(10)
                 with suppress(OSError):
                     while b"\r\n\r\n" not in server.heard[mine] and (chunk := self.request.recv(65536)):
                         server.heard[mine] += chunk
                 with suppress(OSError):
                     self.request.sendall(reply)
+                    self.request.settimeout(0.3 if reply else 10)
                     while chunk := self.request.recv(65536):  # what comes beside the one request, if anything does
                         server.heard[mine] += chunk
 
