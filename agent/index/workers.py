@@ -10,7 +10,9 @@ import contextlib
 import multiprocessing
 import resource
 import struct
+import sys
 import time
+import types
 from collections import deque
 from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection, wait
@@ -43,7 +45,8 @@ class _Worker:
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self.process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        self.process.start()
+        with _bare_main():
+            self.process.start()
         theirs.close()
         self.open: deque[Job] = deque()
         self.since = 0.0
@@ -63,6 +66,17 @@ class _Worker:
         self.process.kill()
         self.process.join()
         self.pipe.close()
+
+
+@contextlib.contextmanager
+def _bare_main() -> Iterator[None]:
+    """A new process imports the main module of its parent first; ours would load a whole program to run one parser."""
+    main = sys.modules["__main__"]
+    sys.modules["__main__"] = types.ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = main
 
 
 class Workers:

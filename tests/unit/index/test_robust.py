@@ -207,6 +207,24 @@ def test_few_open_files_are_enough(tmp_path: Path) -> None:
 # ── parse processes ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_a_parse_process_loads_a_parser_and_no_program(tmp_path: Path) -> None:
+    program = tmp_path / "large.py"
+    program.write_text(
+        "import numpy, pydantic\n"
+        "from pathlib import Path\n"
+        "from agent.index.workers import Job, Workers\n"
+        "if __name__ == '__main__':\n"
+        "    with Workers(1) as workers:\n"
+        "        list(workers.parse([Job('k', 'python', b'x = 1')], 5))\n"
+        "        print(Path(f'/proc/{workers.processes[0].pid}/maps').read_text())\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(program)], capture_output=True, text=True, env={"PYTHONPATH": str(Path.cwd())}, check=False
+    )
+    assert "tree_sitter_python" in done.stdout, done.stderr
+    assert "numpy" not in done.stdout and "pydantic" not in done.stdout
+
+
 def test_a_file_that_takes_too_long_becomes_plain_text() -> None:
     slow = ("x = [" + "{'a': (1, 2, [3, 4])},\n" * 150_000 + "]\n").encode()
     with Workers(1, file_seconds=30) as workers:
