@@ -12,6 +12,7 @@ import shlex
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from agent import judge
@@ -118,11 +119,13 @@ class Measure:
         reached = impact.reached_tests(draft, self.before, after)
         observed = coverage.observe(self.harness, draft, (*sources, *callers), reached, evidence.final)
 
+        @cache
+        def imported_by_a_test(path: str) -> bool:
+            return any(reach.certainty is Certainty.RESOLVED for reach in after.tests_for([path]))
+
         def covered(use: Use) -> bool:
             seen = observed.seen.get(use.path)
-            if seen:
-                return not seen.ran.isdisjoint(use.lines)
-            return any(reach.certainty is Certainty.RESOLVED for reach in after.tests_for([use.path]))
+            return not seen.ran.isdisjoint(use.lines) if seen else imported_by_a_test(use.path)
 
         found = sorted((impact.impact(symbol, covered) for symbol in used), key=lambda one: -one.count)
         told = {"coverage": coverage.of_change(draft, observed), "impact": tuple(found)}
