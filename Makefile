@@ -29,7 +29,8 @@ bench: setup ## benchmarks, as ratios in one run
 	@.venv/bin/python -m bench.webhook
 	@.venv/bin/python -m bench.service
 	@.venv/bin/python -m bench.engine
-	@.venv/bin/python -m bench.index_speed .venv/lib/python3*/site-packages/openai .venv/lib/python3*/site-packages/sqlalchemy
+	@.venv/bin/python -m bench.index_speed --together .venv/lib/python3*/site-packages/openai .venv/lib/python3*/site-packages/sqlalchemy
+	@.venv/bin/python -m bench.localization --own
 
 real: setup ## three released packages, each with an upstream bug fixed and proven (needs a package registry)
 	@.venv/bin/python tests/real/run.py

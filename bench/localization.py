@@ -1,6 +1,7 @@
 """How well the index finds what an issue's fix touches: files, functions, and what fits into a prompt.
 
     .venv/bin/python -m bench.localization --cases dev.jsonl --repos repos.json [--by-repo] [--out FILE]
+    .venv/bin/python -m bench.localization --own
 
 A case is a JSON line {"instance_id", "repo", "base_commit", "problem_statement", "gold_files", "gold_functions"};
 ``repos.json`` maps ``repo`` to a bare git folder. The retriever sees the tree at the base commit and the commits before
@@ -28,6 +29,7 @@ from agent.index.history import Commit, log_arguments, parse_log
 from agent.index.index import Indexer
 from agent.index.source import TreeSource
 from agent.types import Task
+from bench.localization_cases import cases as history_cases
 
 FILE_KS = (1, 3, 5, 10, 20)
 FUNCTION_KS = (1, 5, 10, 20)
@@ -191,8 +193,10 @@ def table(rows: Sequence[Mapping[str, Any]], *, budget: int) -> str:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--cases", required=True, nargs="+", type=Path)
-    parser.add_argument("--repos", required=True, type=Path)
+    what = parser.add_mutually_exclusive_group(required=True)
+    what.add_argument("--cases", nargs="+", type=Path)
+    what.add_argument("--own", action="store_true", help="cases from this checkout's history, over all its files")
+    parser.add_argument("--repos", type=Path, help="needed with --cases")
     parser.add_argument("--store", type=Path, default=Path("/tmp/graftsmith-bench.sqlite"))  # noqa: S108
     parser.add_argument("--history", type=int, default=8000)
     parser.add_argument("--suffix", nargs="*", default=[".py"])
@@ -202,19 +206,30 @@ def main() -> None:
     parser.add_argument("--by-repo", action="store_true")
     parser.add_argument("--out", type=Path)
     arguments = parser.parse_args()
-    cases = [json.loads(line) for path in arguments.cases for line in path.read_text().splitlines()]
+    if arguments.own:
+        folder = Path(__file__).parents[1]
+        cases, repos, suffixes = (
+            list(history_cases("own", str(folder), 40, apart={"bash", "make"})),
+            {"own": str(folder)},
+            (),
+        )
+    else:
+        cases = [json.loads(line) for path in arguments.cases for line in path.read_text().splitlines()]
+        repos, suffixes = json.loads(arguments.repos.read_text()), tuple(arguments.suffix)
     cases = [case for case in cases if arguments.only in case["instance_id"] or arguments.only in case["repo"]]
     options = Options(
-        json.loads(arguments.repos.read_text()),
+        repos,
         arguments.store,
         arguments.history,
-        tuple(arguments.suffix),
-        arguments.budget,
+        suffixes,
+        0 if arguments.own else arguments.budget,
     )
     rows = list(run(cases[:: arguments.every], options))
+    if not rows:
+        raise SystemExit("There is no case to run: a shallow clone has no history, and --only may match nothing.")
     if arguments.out:
         arguments.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    print(table(rows, budget=arguments.budget))
+    print(table(rows, budget=options.budget))
     if arguments.by_repo:
         for repo in sorted({row["repo"] for row in rows}):
             own = [row for row in rows if row["repo"] == repo]

@@ -14,7 +14,7 @@ import json
 import random
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from agent.index.graph import is_test
@@ -28,18 +28,22 @@ _DULL = re.compile(
 )
 
 
-def cases(name: str, git: str, count: int) -> Iterator[dict[str, Any]]:
+_APART = frozenset({"bash", "make", "python"})
+"""Languages whose files are no gold: helpers in most repositories, and Python has cases of its own."""
+
+
+def cases(name: str, git: str, count: int, apart: Collection[str] = _APART) -> Iterator[dict[str, Any]]:
     """Up to ``count`` cases, drawn evenly over the last 4,000 commits, the same at every call."""
     command = ["git", "-C", git, *log_arguments("HEAD", 4000)]
     commits = list(parse_log(subprocess.run(command, capture_output=True, check=True).stdout))
-    good = [commit for commit in commits if _usable(commit)]
+    good = [commit for commit in commits if _usable(commit, apart)]
     random.Random(0).shuffle(good)  # noqa: S311
     made = 0
     for commit in good:
         base = subprocess.run(
             ["git", "-C", git, "rev-parse", f"{commit.sha}^"], capture_output=True, text=True, check=False
         ).stdout.strip()
-        gold = [path for path in commit.files if _source(path)]
+        gold = [path for path in commit.files if _source(path, apart)]
         listing = subprocess.run(
             ["git", "-C", git, "ls-tree", "-r", "--name-only", "-z", base or commit.sha],
             capture_output=True,
@@ -59,8 +63,8 @@ def cases(name: str, git: str, count: int) -> Iterator[dict[str, Any]]:
             return
 
 
-def _usable(commit: Commit) -> bool:
-    sources = [path for path in commit.files if _source(path)]
+def _usable(commit: Commit, apart: Collection[str]) -> bool:
+    sources = [path for path in commit.files if _source(path, apart)]
     return (
         1 <= len(sources) <= 3
         and len(commit.files) <= 8
@@ -69,9 +73,9 @@ def _usable(commit: Commit) -> bool:
     )
 
 
-def _source(path: str) -> bool:
+def _source(path: str, apart: Collection[str]) -> bool:
     language = language_by_name(path)
-    return language is not None and language.name not in ("bash", "make", "python") and not is_test(path, language.name)
+    return language is not None and language.name not in apart and not is_test(path, language.name)
 
 
 def _message(commit: Commit) -> str:
