@@ -1,9 +1,10 @@
 """A model that follows a script: a small OpenAI-compatible server, so that the real client runs against it.
 
 Which session of the script answers, and with which step, follows from the request alone: the session is the first
-whose ``when`` texts all stand in the messages before the first reply, the step is the number of replies so far, and
-the attempt is the client's retry count. Nothing is remembered between requests, so a run that was killed and is
-repeated gets the same answers from the start, and several runs can be under way at once.
+whose ``when`` texts all stand in the messages before the first reply, the step is the number of replies so far (which
+the ids of calls hold, so that a client may leave out old replies), and the attempt is the client's retry count. Nothing
+is remembered between requests, so a run that was killed and is repeated gets the same answers from the start, and
+several runs can be under way at once.
 
 A script is JSON::
 
@@ -20,6 +21,7 @@ A script is JSON::
 from __future__ import annotations
 
 import json
+import re
 import socket
 import sys
 import threading
@@ -126,10 +128,11 @@ class Script(Value):
             wanted = "; ".join(f"{s.name} wants {_several(s.when)}" for s in self.sessions)
             raise Mismatch(f"no session of the script is meant for this conversation ({wanted})", opening)
         last = _text(messages[-1]) if messages else ""
-        where = f"session {session.name!r}, step {len(replies) + 1}"
-        if len(replies) >= len(session.steps):
+        position = _position(messages)
+        where = f"session {session.name!r}, step {position + 1}"
+        if position >= len(session.steps):
             raise Mismatch(f"{where}: the script ends after {len(session.steps)} steps", last)
-        step = session.steps[len(replies)]
+        step = session.steps[position]
         if step.attempts:
             step = step.attempts[min(attempt, len(step.attempts) - 1)]
         missing = [text for text in _several(step.expect) if text not in last]
@@ -144,6 +147,21 @@ class Mismatch(UserError):
     def __init__(self, what: str, text: str) -> None:
         shown = text if len(text) <= 400 else f"{text[:200]} […] {text[-200:]}"
         super().__init__(what, why=f"it reads: {shown!r}", todo="Correct the script or what calls it")
+
+
+def _position(messages: Sequence[Mapping[str, Any]]) -> int:
+    """Replies so far: those since the last one that says which it was, and that one with those before it."""
+    since = 0
+    for message in reversed(messages):
+        if message.get("role") == "assistant":
+            since += 1
+            for call in message.get("tool_calls") or ():
+                if numbered := _OUR_ID.fullmatch(str(call.get("id"))):
+                    return int(numbered[1]) + since
+    return since
+
+
+_OUR_ID = re.compile(r"call_(\d+)_\d+")
 
 
 def _several(texts: tuple[str, ...] | str) -> tuple[str, ...]:
@@ -165,7 +183,7 @@ def completion(step: Step, request: Mapping[str, Any]) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": step.content}
     if step.reasoning:
         message["reasoning_content"] = step.reasoning
-    position = sum(1 for m in request.get("messages", ()) if m.get("role") == "assistant")
+    position = _position(request.get("messages", ()))
     if step.tool_calls:
         message["tool_calls"] = [
             {

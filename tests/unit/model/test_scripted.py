@@ -37,6 +37,18 @@ def test_the_conversation_is_the_position(client_for: Make) -> None:
         assert not first.usage.estimated and first.usage.input_tokens > 0
 
 
+def test_a_client_may_leave_out_old_replies(client_for: Make) -> None:
+    edit = {"tool_calls": [{"name": "edit", "arguments": {"path": "a"}}]}
+    with serve(script({"content": "plan"}, edit, {"content": "seen"}, {"content": "end"})) as server:
+        client = client_for(server.base_url)
+        task, plan = Message.user("fix it"), client.complete([Message.user("fix it")]).as_message()
+        edited = client.complete([task, plan, Message.user("go")], tools=TOOLS)
+        short = [task, edited.as_message(), Message.tool(edited.tool_calls[0], "done")]
+        seen = client.complete(short, tools=TOOLS)
+        assert seen.text == "seen"
+        assert client.complete([*short, seen.as_message(), Message.user("go on")]).text == "end"
+
+
 def test_sessions_are_chosen_by_what_stands_at_the_beginning(client_for: Make) -> None:
     sessions = [
         {"name": "one", "when": ["median", "issue"], "steps": [{"content": "1"}, {"content": "1b"}]},
