@@ -65,11 +65,12 @@ def gather(
     title3 = {stem: 3 * weight for stem, weight in said["title"].items()}
     query = damped(title3, said["prose"], said["code"], said["traces"])
     title = damped(said["title"])
+    names = damped(query_of(stems.of(words(" ".join(issue.said)))))
     scores = {
         "whole": lexical.score(query),
         "title": lexical.score(title),
         "prose": lexical.score(damped(said["title"], said["prose"])),
-        "said": lexical.score(damped(query_of(stems.of(words(" ".join(issue.said)))))),
+        "said": lexical.score(names),
         "traces": lexical.score(damped(said["traces"])),
     }
     files: dict[str, Floats] = {}
@@ -79,10 +80,12 @@ def gather(
     files = {name: values for name, values in files.items() if name in _WANTED}
     files["path"] = path_words(index, query)
     files["path title"] = path_words(index, title)
+    files["path names"] = path_words(index, names)
     files["path mentioned"] = mentioned_paths(issue, graph)
     files["links"] = frames_in(issue.links, graph)
     files["traceback"] = frames_in(issue.frames, graph)
     files["definitions"] = definitions(issue.names, graph)
+    files["definitions titled"] = titled(issue, graph)
     files["usage"] = usage(issue.names, index, wanted)
     files["qualified"] = qualified(issue.said, graph)
     files["imported"] = imported(issue, graph)
@@ -223,6 +226,20 @@ def definitions(names: Iterable[str], graph: Graph) -> Floats:
         if 0 < len(homes) <= 30:
             for file in homes:
                 out[file] += 1.0 / len(homes)
+    return out
+
+
+def titled(issue: Issue, graph: Graph) -> Floats:
+    """Files that define a function or class whose name is a word of the title, in the same case."""
+    out = np.zeros(len(graph.paths), np.float32)
+    elsewhere = set(words(f"{issue.prose} {issue.code}"))
+    for word in set(words(issue.title)):
+        if len(word) > 2 or word in elsewhere:
+            found = graph.defined.get(word, ())
+            homes = {f for f, at in found if graph.records[f].symbols[at].kind != "variable"} - graph.tests
+            if 0 < len(homes) <= 10:
+                for file in homes:
+                    out[file] += 1.0 / len(homes)
     return out
 
 

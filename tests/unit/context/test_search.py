@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent.context.issue import read_issue
-from agent.context.signals import named_files
+from agent.context.signals import named_files, titled
 from agent.index.history import Commit, parse_log, read_history
 from tests.unit.index.helpers import index_of
 
@@ -86,6 +86,14 @@ def test_a_file_that_is_called_by_its_name(tmp_path: Path) -> None:
     said = named_files(read_issue("Mail is slow\n\nSo is the cart, for users_ too."), index.graph)
     named = {path: value for path, value in zip(index.paths, said.tolist(), strict=True) if value}
     assert named == {"b/mail.ts": 0.5, "shop/mail.py": 0.5, "shop/cart.py": 1.0}
+
+
+def test_a_title_names_definitions_in_their_own_case(tmp_path: Path) -> None:
+    tree = {**TREE, "a/q.py": "class Q:\n    pass\n\nclass Mail:\n    pass\n", "b/c.py": "Cart = 1\n"}
+    index = index_of(tmp_path, tree)
+    said = titled(read_issue("Cart and mail fail with Q\n\n`Q` is new."), index.graph)
+    assert {index.paths[i] for i, value in enumerate(said.tolist()) if value} == {"shop/cart.py", "a/q.py"}
+    assert titled(read_issue("Cart and mail fail with Q"), index.graph)[index.graph.number["a/q.py"]] == 0
 
 
 def test_what_a_snippet_imports_counts_as_far_as_it_is_talked_about(tmp_path: Path) -> None:
