@@ -8,7 +8,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.verify.registries import ALLOW, Registries
+from agent.verify.registries import ALLOW, CLIENTS, Registries, told
+from app import clients
 from app.settings import EngineSettings, environment
 
 
@@ -30,6 +31,7 @@ def this_machine(settings: EngineSettings | None = None) -> Machine:
         given["npm_config_registry"] = settings.npm_registry
     if settings is not None and settings.egress_allow:
         given[ALLOW] = settings.egress_allow
+    given[CLIENTS] = told(clients.defaults(env.get("PATH", "")))
     home = Path(env.get("HOME", "/nonexistent"))
     registries = Registries.of(given, pip_conf=_read(_pip_files(env, home)), npmrc=_read((home / ".npmrc",)))
     return Machine(_usable_path(env.get("PATH", "")), registries.settings)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import configparser
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +28,7 @@ _VARIABLES: Final = re.compile(
     r"|CARGO_(HTTP_CAINFO|HTTP_PROXY|REGISTRIES_[A-Z0-9_]+_INDEX)"
     r"|(https?|HTTPS?|no|NO)_(proxy|PROXY)"
     r"|(SSL_CERT_FILE|SSL_CERT_DIR|REQUESTS_CA_BUNDLE|CURL_CA_BUNDLE|NODE_EXTRA_CA_CERTS)"
-    r"|GRAFTSMITH_EGRESS_ALLOW|npmrc"
+    r"|GRAFTSMITH_EGRESS_ALLOW|GRAFTSMITH_CLIENT_DEFAULTS|npmrc"
 )
 ALLOW: Final = "GRAFTSMITH_EGRESS_ALLOW"
 """The operator's own list of further places: ``host:port``, separated by commas."""
@@ -38,17 +38,15 @@ _PROXIES: Final = (
     *("npm_config_proxy", "CARGO_HTTP_PROXY"),
 )
 _EXCEPTIONS: Final = ("no_proxy", "NO_PROXY", "npm_config_noproxy")
-# What a client uses as long as no setting of its own names another place. Source: each client's documentation.
-_DEFAULTS: Final = (
-    (r"PIP_INDEX_URL|UV_(INDEX_URL|DEFAULT_INDEX)", ("index.invalid", "files.invalid")),
-    (r"npm_config_registry", ("js.invalid", "yarn.invalid")),
-    (r"GOPROXY", ("go.invalid",)),
-    (r"GOSUMDB", ("gosum.invalid",)),
-    (r"CARGO_REGISTRIES_CRATES_IO_INDEX", ("crates.invalid", "crate-files.invalid")),
-    (r"(?!)", ("central.invalid", "gradle-plugins.invalid", "gradle.invalid")),
-    (r"(?!)", ("gems.invalid", "index.gems.invalid")),
-    (r"(?!)", ("php.invalid", "api.github.com", "codeload.github.com")),
-)
+CLIENTS: Final = "GRAFTSMITH_CLIENT_DEFAULTS"
+"""What the clients of this machine come with, as ``told`` writes it."""
+# The settings that take the place of what a client comes with.
+_INSTEAD: Final[Mapping[str, str]] = {
+    "pip": r"PIP_INDEX_URL|UV_(INDEX_URL|DEFAULT_INDEX)",
+    "npm": r"npm_config_registry",
+    "go": r"GOPROXY",
+    "go sums": r"GOSUMDB",
+}
 _HIDDEN: Final = "(left out)"
 _PIP_OPTIONS: Final = (
     "index-url",
@@ -88,11 +86,11 @@ class Registries:
         secret = {name for name, value in found.items() if value == _HIDDEN or holds_credential(value)}
         kept = {name: value for name, value in found.items() if name not in secret and value}
         upstream, strange = _upstream(kept)
-        inside = {n: v for n, v in kept.items() if n not in (*_PROXIES, *_EXCEPTIONS, ALLOW)}
+        inside = {n: v for n, v in kept.items() if n not in (*_PROXIES, *_EXCEPTIONS, ALLOW, CLIENTS)}
         return cls(
             env=inside,
             mounts=tuple(_mounts(inside)),
-            egress=Egress(tuple(_allowed(inside, kept.get(ALLOW, ""))), upstream, tuple(_exceptions(kept))),
+            egress=Egress(tuple(_allowed(inside, kept)), upstream, tuple(_exceptions(kept))),
             left_out={**dict.fromkeys(sorted(secret), "it holds a credential"), **strange},
             settings={**kept, **dict.fromkeys(secret, _HIDDEN)},
         )
@@ -114,12 +112,20 @@ def _place(word: str, port: int) -> Destination:
     return Destination(host.rstrip("."), port, private=True)
 
 
-def _allowed(settings: Mapping[str, str], more: str) -> Iterator[Destination]:
+def told(defaults: Mapping[str, Iterable[str]]) -> str:
+    """Client → hosts that it comes with, as the value of ``CLIENTS``."""
+    return ";".join(f"{client}={' '.join(hosts)}" for client, hosts in defaults.items())
+
+
+def _allowed(settings: Mapping[str, str], kept: Mapping[str, str]) -> Iterator[Destination]:
     named = [place for value in settings.values() for place in _addresses(value)]
-    yield from dict.fromkeys((*named, *places(more)))
+    yield from dict.fromkeys((*named, *places(kept.get(ALLOW, ""))))
     hosts = {place.host for place in named}
-    for setting, defaults in _DEFAULTS:
-        if hosts & set(defaults) or not any(re.fullmatch(setting, name) for name in settings):
+    for line in filter(None, kept.get(CLIENTS, "").split(";")):
+        client, _, words = line.partition("=")
+        defaults = words.split()
+        instead = _INSTEAD.get(client, r"(?!)")
+        if hosts & set(defaults) or not any(re.fullmatch(instead, name) for name in settings):
             yield from (Destination(host, 443) for host in defaults)
 
 

@@ -396,7 +396,7 @@ def test_what_can_not_be_read_in_one_way_only_is_refused(head: bytes) -> None:
 
 
 def test_names_are_compared_as_they_are_meant() -> None:
-    assert parse(b"CONNECT index.invalid.:443 HTTP/1.1\r\n\r\n") == Request("index.invalid", 443)
+    assert parse(b"CONNECT InDex.Invalid.:443 HTTP/1.1\r\n\r\n") == Request("index.invalid", 443)
     assert parse(b"GET HTTP://A.invalid HTTP/1.1\r\n\r\n") == Request("a.invalid", 80, "GET", "/")
 
 

