@@ -66,7 +66,6 @@ def build(
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        intake.start()
         await executor.start()
         tasks = [asyncio.create_task(run()) for run in beside]
         try:

@@ -63,7 +63,6 @@ def ours(state: Path) -> ASGIApp:
 
     @asynccontextmanager
     async def lifespan(_app: Starlette) -> AsyncIterator[None]:
-        intake.start()
         yield
         await intake.close()
 

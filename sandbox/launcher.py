@@ -20,7 +20,7 @@ _CLONE_NEWNS = 0x00020000
 _MS_NOSUID, _MS_NODEV, _MS_BIND, _MS_REC, _MS_PRIVATE = 0x2, 0x4, 0x1000, 0x4000, 0x40000
 _PR_SET_PDEATHSIG, _PR_SET_SECCOMP, _PR_SET_NO_NEW_PRIVS = 1, 22, 38
 _SECCOMP_MODE_FILTER = 2
-_KILL, _SIGPIPE, _SIGXFSZ = 9, 13, 25
+_KILL, _SIGNALS = 9, 65
 _SYS_KEYCTL = {"x86_64": 250, "aarch64": 219}
 _KEYCTL_JOIN_SESSION_KEYRING = 1
 # The same number on every architecture.
@@ -196,7 +196,7 @@ def main() -> None:
     if plan.kill:
         os.kill(-1, _KILL)  # everything that this user may signal; the caller itself is left out
         sys.exit(0)
-    for number in (_SIGPIPE, _SIGXFSZ):  # Python ignores them, and the command would go on doing so
+    for number in range(1, _SIGNALS):  # Python ignores some, nohup and shells others; the command would go on doing so
         _libc.signal(number, None)
     os.set_inheritable(plan.status, plan.pass_status)
     os.write(plan.status, f"missing {_execute(plan)}\n".encode(errors="replace"))

@@ -47,7 +47,6 @@ def store(tmp_path: Path) -> Iterator[JobStore]:
 
 async def deliver(store: JobStore, examples: list[Example], rules: Rules) -> list[dict[str, str]]:
     intake = Intake(store)
-    intake.start()
     endpoint = WebhookEndpoint(SECRET, rules, intake.accept)
     answers = []
     async with httpx.AsyncClient(transport=httpx.ASGITransport(endpoint), base_url="http://hook") as client:

@@ -45,7 +45,6 @@ class Hook:
 
     def __init__(self, store: JobStore) -> None:
         self.intake = Intake(store)
-        self.intake.start()
         self.endpoint = WebhookEndpoint(SECRET, Rules(), self.intake.accept)
         self.client = httpx.AsyncClient(transport=httpx.ASGITransport(self.endpoint), base_url="http://hook")
 
