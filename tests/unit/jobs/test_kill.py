@@ -7,9 +7,11 @@ import json
 import os
 import random
 import signal
+import sqlite3
 import threading
 import time
 from collections import Counter
+from contextlib import closing
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 
@@ -130,7 +132,7 @@ def test_paused_worker_that_lost_its_lease_writes_nothing_more(tmp_path: Path) -
     deliver(base_url, "delivery-of-the-pause", 1)
     await_line(world, "run begins")
     assert first.pid is not None
-    os.kill(first.pid, signal.SIGSTOP)
+    pause(first.pid, state)
 
     second = start_server(state, world, listening, most_s=0.0)
     await_line(world, "run begins", pid=second.pid)
@@ -210,6 +212,27 @@ def test_shut_down_in_the_middle_goes_on_after_the_next_start(tmp_path: Path) ->
         store.close()
     assert job.ending is not None
     assert job.ending.outcome == "proposed"
+
+
+def pause(pid: int, state: Path) -> None:
+    """Stop a process where it holds no lock of a database: everybody would wait for that, and this is not about it."""
+    for _ in range(100):
+        os.kill(pid, signal.SIGSTOP)
+        if not any(map(_locked, state.rglob("*.sqlite"))):
+            return
+        os.kill(pid, signal.SIGCONT)
+        time.sleep(0.05)
+    raise AssertionError("the process holds a lock whenever it is stopped")
+
+
+def _locked(path: Path) -> bool:
+    with closing(sqlite3.connect(path, timeout=0.2, isolation_level=None)) as db:
+        try:
+            db.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return True
+        db.execute("ROLLBACK")
+    return False
 
 
 def await_line(world: Path, what: str, pid: int | None = None, seconds: float = 20.0) -> None:
