@@ -23,6 +23,7 @@ _SECCOMP_MODE_FILTER = 2
 _KILL, _SIGNALS = 9, 65
 _SYS_KEYCTL = {"x86_64": 250, "aarch64": 219}
 _KEYCTL_JOIN_SESSION_KEYRING = 1
+_SYS_SIGACTION = {"x86_64": 13, "aarch64": 134}
 # The same number on every architecture.
 _SYS_LANDLOCK_CREATE_RULESET, _SYS_LANDLOCK_ADD_RULE, _SYS_LANDLOCK_RESTRICT_SELF = 444, 445, 446
 _LANDLOCK_RULE_PATH_BENEATH, _LANDLOCK_RULE_NET_PORT = 1, 2
@@ -172,6 +173,18 @@ def _confine(plan: _Plan) -> None:
     os.chdir(plan.cwd)
 
 
+def _reset_signals() -> None:
+    """Python ignores some, nohup and shells others, and the command would go on doing so. By the system call: the
+    library keeps two of them for itself."""
+    default = bytes(32)  # struct sigaction: SIG_DFL, no flags, an empty mask
+    call = _SYS_SIGACTION.get(os.uname().machine)
+    for number in range(1, _SIGNALS):
+        if call is None:
+            _libc.signal(number, None)
+        else:
+            _libc.syscall(call, number, default, None, ctypes.c_size_t(8))
+
+
 def _execute(plan: _Plan) -> OSError:
     """Returns only when there is no such program. ``os.execvpe`` would import modules that are out of reach by now."""
     program = plan.program or plan.argv[0]
@@ -196,8 +209,7 @@ def main() -> None:
     if plan.kill:
         os.kill(-1, _KILL)  # everything that this user may signal; the caller itself is left out
         sys.exit(0)
-    for number in range(1, _SIGNALS):  # Python ignores some, nohup and shells others; the command would go on doing so
-        _libc.signal(number, None)
+    _reset_signals()
     os.set_inheritable(plan.status, plan.pass_status)
     os.write(plan.status, f"missing {_execute(plan)}\n".encode(errors="replace"))
     sys.exit(127)
