@@ -210,7 +210,6 @@ class Settings(EngineSettings):
 
     host: str = Field(default="127.0.0.1", validation_alias="GRAFTSMITH_HOST")
     port: int = Field(default=8000, ge=0, le=65535, validation_alias="GRAFTSMITH_PORT")
-    public_url: str | None = Field(default=None, validation_alias="GRAFTSMITH_PUBLIC_URL")
     """Where people and runners reach this server; used in links only."""
     database_url: str | None = Field(default=None, validation_alias="GRAFTSMITH_DATABASE_URL")
     """``postgresql://…`` for several machines; without it, SQLite under ``state_dir``."""
@@ -255,11 +254,6 @@ class Settings(EngineSettings):
         if url.hostname == "github.com":
             raise ValueError(f"for github.com it is {_PUBLIC_GITHUB}, the default: remove the setting")
         return value
-
-    @field_validator("public_url")
-    @classmethod
-    def _check_public_url(cls, value: str | None) -> str | None:
-        return value if value is None else _web_url(value, "GRAFTSMITH_PUBLIC_URL")
 
     @field_validator("database_url")
     @classmethod
