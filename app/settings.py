@@ -210,7 +210,6 @@ class Settings(EngineSettings):
 
     host: str = Field(default="127.0.0.1", validation_alias="GRAFTSMITH_HOST")
     port: int = Field(default=8000, ge=0, le=65535, validation_alias="GRAFTSMITH_PORT")
-    """Where people and runners reach this server; used in links only."""
     database_url: str | None = Field(default=None, validation_alias="GRAFTSMITH_DATABASE_URL")
     """``postgresql://…`` for several machines; without it, SQLite under ``state_dir``."""
     label: str = Field(default="agent", min_length=1, max_length=50, validation_alias="GRAFTSMITH_LABEL")
