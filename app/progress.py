@@ -8,10 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from agent.types import Stage
-from app.report import Progress, StageState
-
-_PARTS = frozenset({"proof", "again", "watched"})
-"""Runs that say nothing of the whole: single tests, half of which are meant to fail, and the one for the lines."""
+from app.report import Progress, StageState, words
 
 
 class Watch:
@@ -39,7 +36,7 @@ class Watch:
                 self._enter(Stage(event["name"]), float(event["at"]))
             case "check" if event["found"]:
                 self._note(f"{event['tool']}: {len(event['found']) + event['more']} new")
-            case "test_run" if event.get("name") not in _PARTS:
+            case "test_run" if event.get("name") not in words.PARTS:
                 run = event["run"]
                 counts = f"{run['passed']} passed, {len(run['failed'])} failed"
                 self._note(counts if run["passed"] or run["failed"] else str(run["status"]))

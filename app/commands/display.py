@@ -30,12 +30,6 @@ _STAGES = {
     Stage.REPORT: "Writing it down",
 }
 _SYMBOLS = 10
-_PARTS = {
-    "proof": "single tests, before and after",
-    "again": "a failed test again, alone",
-    "watched": "which lines run in the tests",
-}
-"""Runs of tests that say nothing of the whole, by name."""
 _GOOD = frozenset({Outcome.PROPOSED, Outcome.UPDATED, Outcome.ANSWERED, Outcome.PLANNED, Outcome.ALREADY_FIXED})
 
 
@@ -64,8 +58,8 @@ class _Progress:
             self._now(f"{event['name']}{'' if event['ok'] else ' (refused)'}")
         elif kind == "model_call" and event.get("reply"):
             self._now("the model has answered")
-        elif kind == "test_run" and event["name"] in _PARTS:
-            self._now(_PARTS[event["name"]])
+        elif kind == "test_run" and event["name"] in words.PARTS:
+            self._now(words.PARTS[event["name"]])
         elif kind == "test_run":
             run = event["run"]
             self._console.print(f"    tests: {run['status']}, {run['passed']} passed, {len(run['failed'])} failed")

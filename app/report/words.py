@@ -159,3 +159,12 @@ def _complained(evidence: Evidence) -> str:
         for check in evidence.complaints
     ]
     return " and ".join(said)
+
+
+PARTS = {
+    "proof": "single tests, before and after",
+    "again": "a failed test again, alone",
+    "watched": "which lines run in the tests",
+}
+"""Runs of tests that say nothing of the whole, by name: single tests, half of which are meant to fail, and the one for
+the lines."""
