@@ -48,9 +48,9 @@ class Files(Places):
     def keep_brief(self, job_id: str, brief: Brief) -> None:
         replace_file(self.job(job_id) / BRIEF, brief.model_dump_json().encode())
 
-    def result(self, job_id: str, number: int = 1) -> RunResult | None:
-        """Of one run."""
-        content = self._content(self.run(job_id, number) / RESULT)
+    def result(self, job_id: str) -> RunResult | None:
+        """Of the job's own run; those after it only measure the same change again."""
+        content = self._content(self.run(job_id, 1) / RESULT)
         return None if content is None else RunResult.model_validate_json(content)
 
     def told_result(self, job_id: str) -> RunResult | None:
