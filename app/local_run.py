@@ -25,7 +25,7 @@ from agent.tree import BaseTree
 from agent.types import BROKEN_OFF, ChangeSet, Commands, Mode, Plan, RunResult, RunSpec, Task
 from agent.workspace import apply, clone_local
 from app.aging import DAY_S, remove_old
-from app.machine import this_machine
+from app.machine import Machine, this_machine
 from app.settings import EngineSettings, load
 
 PATCH = "change.patch"
@@ -120,7 +120,8 @@ def _spec(settings: EngineSettings, origin: Path, wish: Wish) -> RunSpec:
         place.mkdir(parents=True, exist_ok=True, mode=0o711)
     git_dir = folder / "repository.git"
     head = clone_local(origin, git_dir)
-    machine = this_machine(settings)
+    # A question runs nothing: asking every package client of this machine would only keep the person waiting.
+    machine = Machine("", {}) if wish.mode == "ask" else this_machine(settings)
     return RunSpec(
         run_id=run_id,
         task=wish.task,
