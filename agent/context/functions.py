@@ -62,11 +62,11 @@ def features(evidence: Evidence, files: Sequence[int], file_scores: Floats) -> F
         ("prose", evidence.prose),
     ):
         values = scores.chunks[chunks]
-        columns[f"{name}: score"] = values / max(1e-6, float(values.max()))
+        columns[f"{name}: score"] = values / max(1e-6, float(np.max(values)))
         columns[f"{name}: rank"] = 1.0 / (1.0 + _ranks(values))
         columns[f"{name}: in file"] = 1.0 / (1.0 + _ranks_within(values, owners))
     rank = {file: i for i, file in enumerate(files)}
-    top = max(1e-6, float(file_scores[list(files)].max()))
+    top = max(1e-6, float(np.max(file_scores[list(files)])))
     columns["file: score"] = file_scores[owners] / top
     columns["file: rank"] = np.array([1.0 / (1 + rank[file]) for file in owners.tolist()])
     said = _said(evidence)
@@ -196,4 +196,4 @@ def _uses(evidence: Evidence, chunks: NDArray[np.int64]) -> Floats:
         if 0 < len(where) < total / 10:
             all_[where] += np.log1p(total / len(where))
     values = all_[chunks]
-    return (values / max(1e-6, float(values.max()))).astype(np.float32)
+    return (values / max(1e-6, float(np.max(values)))).astype(np.float32)

@@ -67,9 +67,9 @@ def rank_files(signals: Mapping[str, Floats], prior: Floats) -> Ranked:
     parts: dict[str, Floats] = {}
     for name, (share, rank) in weights().files.items():
         values = signals.get(name)
-        if values is None or not len(values) or values.max() <= 0:
+        if values is None or not len(values) or np.max(values) <= 0:
             continue
-        part = (share * values / values.max() + rank * by_rank(values)) * prior
+        part = (share * values / np.max(values) + rank * by_rank(values)) * prior
         parts[name] = part.astype(np.float32)
         total += parts[name]
     return Ranked(total, parts)

@@ -242,7 +242,7 @@ class RecordedMeaning:
         total = len(index.corpus.chunk_file)
         answer = next(self._answers, None)
         chunks = np.array(answer["chunks"] if answer else [], dtype=np.int64)
-        fits = not len(chunks) or int(chunks.max()) < total
+        fits = not len(chunks) or int(np.max(chunks)) < total
         return _spread(chunks, answer["scores"], total) if answer and fits else np.zeros(total, np.float32)
 
     def close(self) -> None:
