@@ -11,12 +11,16 @@ import errno
 import os
 import signal
 import sys
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
 from agent import pipeline
+from agent.budget import Meter
+from agent.events import EventLog
 from agent.files import replace_file
-from agent.model.client import for_run
+from agent.model.beside import Beside
+from agent.model.types import Model
 from agent.record import CANCEL, DISK_FULL, EVENTS, RESULT, keep_spec
 from agent.types import RunSpec
 
@@ -34,6 +38,15 @@ def die_with(parent: int) -> None:
         sys.exit(1)
 
 
+def _model(spec: RunSpec, meter: Meter, events: EventLog, cancelled: Callable[[], bool]) -> Model:
+    def made() -> Model:
+        from agent.model.client import for_run  # half of what starting this process would take
+
+        return for_run(spec, meter, events, cancelled)
+
+    return Beside(made)
+
+
 def main() -> None:
     die_with(int(sys.argv[1]))
     spec = RunSpec.model_validate_json(sys.stdin.buffer.read())
@@ -41,7 +54,7 @@ def main() -> None:
     keep_spec(work_dir, spec)
     result = pipeline.run(
         spec,
-        make_model=partial(for_run, spec),
+        make_model=partial(_model, spec),
         event_file=work_dir / EVENTS,
         cancelled=(work_dir / CANCEL).exists,
     )

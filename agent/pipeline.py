@@ -25,7 +25,6 @@ from agent.index.index import Index
 from agent.index.source import TreeSource
 from agent.loop import Conversation, Finished
 from agent.measure import Measure
-from agent.model.embeddings import OpenAIEmbedder
 from agent.model.types import Model
 from agent.run import Run
 from agent.tools import REGISTRY, Claim, ToolContext
@@ -59,6 +58,8 @@ def embedded(spec: RunSpec, meter: Meter, events: EventLog) -> Semantic | None:
     """Meaning from the endpoint that ``spec`` names; ``None`` where it names none."""
     if spec.embeddings is None:
         return None
+    from agent.model.embeddings import OpenAIEmbedder  # takes half a second, which few runs need
+
     return Semantic(
         OpenAIEmbedder(spec.embeddings, meter=meter),
         Path(spec.cache_dir) / "vectors.sqlite",
