@@ -1,7 +1,7 @@
 """All records of one tree put together: words → chunks as flat numpy arrays.
 
-Shapes: F files, C chunks, P postings, V words. Postings are grouped by word; ``chunk`` and ``times`` of word ``w``
-stand at ``start[w]:start[w + 1]``.
+Shapes: F files, C chunks, P postings, V words. Postings are grouped by word; ``chunk`` (P) and ``times`` (P) of word
+``w`` stand at ``start[w]:start[w + 1]``.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from agent.index.words import Stems
 
 Floats = NDArray[np.float32]
 Ints = NDArray[np.int32]
+Offsets = NDArray[np.int64]
 
 
 class Vocabulary:
@@ -53,7 +54,7 @@ class Corpus:
     def __init__(
         self,
         vocabulary: Vocabulary,
-        word: Ints,
+        start: Offsets,
         chunk: Ints,
         times: Ints,
         chunk_file: Ints,
@@ -62,14 +63,12 @@ class Corpus:
         files: int,
     ) -> None:
         self.vocabulary = vocabulary
-        self.word, self.chunk, self.times = word, chunk, times
+        self.start, self.chunk, self.times = start, chunk, times
         self.chunk_file = chunk_file
         """C: file of each chunk; -1 for a chunk that is gone."""
         self.chunk_number = chunk_number
         """C: position of the chunk in its record."""
         self.files = files
-        per_word = np.bincount(word, minlength=len(vocabulary.words))
-        self.start = np.concatenate([np.zeros(1, np.int64), np.cumsum(per_word)])
         self.chunk_length = chunk_length
         """C: how many stems each chunk has, with repeats."""
         alive = chunk_file >= 0
@@ -84,7 +83,8 @@ class Corpus:
         # One 64-bit key sorts several times faster than a stable argsort of the words.
         order = np.sort((word.astype(np.int64) << 32) | np.arange(len(word))) & 0xFFFFFFFF
         length = _lengths(vocabulary, word, chunk, times, 0, len(chunk_file))
-        return cls(vocabulary, word[order], chunk[order], times[order], chunk_file, chunk_number, length, len(records))
+        start = _starts(np.bincount(word, minlength=len(vocabulary.words)))
+        return cls(vocabulary, start, chunk[order], times[order], chunk_file, chunk_number, length, len(records))
 
     def replaced(self, old: Sequence[int], records: Sequence[Record]) -> Corpus:
         """The next version of the tree.
@@ -94,24 +94,27 @@ class Corpus:
             records: of all files.
         """
         position = np.full(self.files + 1, -1, dtype=np.int32)  # the last stands for chunks that are gone already
-        for new, before in enumerate(old):
-            if before >= 0:
-                position[before] = new
+        before = np.array(old, dtype=np.int32)
+        position[before[before >= 0]] = np.flatnonzero(before >= 0)
         chunk_file = position[self.chunk_file]
         if np.count_nonzero(chunk_file < 0) * 3 > len(chunk_file):
             return Corpus.build(records, self.vocabulary)
-        fresh = [new for new, before in enumerate(old) if before < 0]
+        fresh = np.flatnonzero(before < 0).astype(np.int32)
         keep = (chunk_file >= 0)[self.chunk]
-        word, chunk, times, file, number = _columns([records[i] for i in fresh], self.vocabulary, len(chunk_file))
+        kept = np.diff(self.start) - np.bincount(
+            np.searchsorted(self.start, np.flatnonzero(~keep), side="right") - 1, minlength=len(self.start) - 1
+        )
+        made = [records[i] for i in fresh.tolist()]
+        word, chunk, times, file, number = _columns(made, self.vocabulary, len(chunk_file))
+        kept = np.pad(kept, (0, len(self.vocabulary.words) - len(kept)))
         order = np.argsort(word, kind="stable")
-        kept_word = self.word[keep]
-        at = np.searchsorted(kept_word, word[order], side="right")
+        at = np.cumsum(kept)[word[order]]  # behind the others of the same word
         return Corpus(
             self.vocabulary,
-            np.insert(kept_word, at, word[order]),
+            _starts(kept + np.bincount(word, minlength=len(kept))),
             np.insert(self.chunk[keep], at, chunk[order]),
             np.insert(self.times[keep], at, times[order]),
-            np.concatenate([chunk_file, np.array(fresh, dtype=np.int32)[file]]),
+            np.concatenate([chunk_file, fresh[file]]),
             np.concatenate([self.chunk_number, number]),
             np.concatenate(
                 [self.chunk_length, _lengths(self.vocabulary, word, chunk, times, len(chunk_file), len(number))]
@@ -146,6 +149,11 @@ class Corpus:
             return self.chunk[:0], self.times[:0]
         begin, end = self.start[number], self.start[number + 1]
         return self.chunk[begin:end], self.times[begin:end]
+
+
+def _starts(counts: Offsets) -> Offsets:
+    """Where each group begins, and where the last one ends."""
+    return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
 
 
 def _lengths(vocabulary: Vocabulary, word: Ints, chunk: Ints, times: Ints, first: int, count: int) -> Floats:

@@ -242,30 +242,23 @@ class Indexer:
         """Index ``source``; with ``base``, an earlier state of the same tree, only what changed is read."""
         began = time.perf_counter()
         listing = source.listing()
-        known = {file.path: i for i, file in enumerate(base.files)} if base else {}
-        gather = _Gather(source, self._store, self._workers, progress)
         skipped = Counter(listing.skipped)
-        old: dict[str, int] = {}
-        fresh: list[File] = []
-        for file in listing.files:
-            at = known.get(file.path)
-            if base is not None and at is not None and base.files[at].stamp == file.stamp:
-                old[file.path] = at
-            else:
-                fresh.append(file)
-        new = gather.run(fresh)
+        vocabulary = base.corpus.vocabulary if base is not None else Vocabulary()
+        known = {file: at for at, file in enumerate(base.files)} if base is not None else {}
+        gather = _Gather(source, self._store, self._workers, vocabulary, progress)
+        new = gather.run([file for file in listing.files if file not in known])
         for path, record in list(new.items()):
             if record.skipped and record.note:
                 skipped[record.note] += 1
                 del new[path]
-        files = tuple(file for file in listing.files if file.path in old or file.path in new)
-        records = tuple(
-            base.records[old[file.path]] if base is not None and file.path in old else new[file.path] for file in files
-        )
+        files = tuple(file for file in listing.files if file in known or file.path in new)
         if base is None:
-            corpus = Corpus.build(records, gather.vocabulary)
+            records = tuple(new[file.path] for file in files)
+            corpus = Corpus.build(records, vocabulary)
         else:
-            corpus = base.corpus.replaced([old.get(file.path, -1) for file in files], records)
+            old = [known.get(file, -1) for file in files]
+            records = tuple(base.records[at] if at >= 0 else new[files[i].path] for i, at in enumerate(old))
+            corpus = base.corpus.replaced(old, records)
         report = Report(
             files=len(files),
             parsed=gather.parsed,
@@ -289,14 +282,16 @@ class Indexer:
 class _Gather:
     """Records of files: from the store where they are there, else from the workers."""
 
-    def __init__(self, source: Source, store: Store, workers: Workers, progress: Progress | None) -> None:
+    def __init__(
+        self, source: Source, store: Store, workers: Workers, vocabulary: Vocabulary, progress: Progress | None
+    ) -> None:
         self._source = source
         self._store = store
         self._workers = workers
         self._progress = progress or (lambda done, total: None)
         self._records: dict[str, Record] = {}
         self._keys: dict[str, str] = {}
-        self.vocabulary = Vocabulary()
+        self._vocabulary = vocabulary
         self.parsed = 0
         self.notes: list[str] = []
 
@@ -307,7 +302,7 @@ class _Gather:
         rows: list[Row] = []
         for job, packed in self._workers.parse(self._missing(ordered), sum(file.size for file in files)):
             record = self._records[job.key] = Record.unpack(*packed)
-            self.vocabulary.add(record.words)  # here, because this process would only wait for the others
+            self._vocabulary.add(record.words)  # here, because this process would only wait for the others
             self.parsed += 1
             rows.append((job.key, *packed))
             if len(rows) >= _ROWS:

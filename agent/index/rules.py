@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 
 MAX_BYTES = 4_000_000
@@ -63,17 +64,28 @@ _CONTROL = bytes(set(range(32)) - {8, 9, 10, 12, 13, 27})
 
 def path_rule(path: str, size: int) -> str:
     """Reason for not reading a file at all, from its path and size in bytes; '' to read it."""
-    name = path.rpartition("/")[2]
+    folder, _, name = path.rpartition("/")
+    return file_rule(name, size) or _folder_rule(folder)
+
+
+def file_rule(name: str, size: int) -> str:
+    """The same, from its bare name and size alone."""
+    return _name_rule(name) or ("too large" if size > MAX_BYTES else "")
+
+
+@functools.lru_cache(maxsize=50_000)  # a tree is listed again and again
+def _name_rule(name: str) -> str:
     if name in NAMES:
         return NAMES[name]
     tail = _TAIL.search(name)
-    if tail is not None:
-        found = SUFFIXES.get(tail[0].lower()) or SUFFIXES.get("." + tail[0].lower().rpartition(".")[2])
-        if found:
-            return found
-    if size > MAX_BYTES:
-        return "too large"
-    return next((FOLDERS[part] for part in path.split("/")[:-1] if part in FOLDERS), "")
+    if tail is None:
+        return ""
+    return SUFFIXES.get(tail[0].lower()) or SUFFIXES.get("." + tail[0].lower().rpartition(".")[2], "")
+
+
+@functools.lru_cache(maxsize=10_000)
+def _folder_rule(folder: str) -> str:
+    return next((FOLDERS[part] for part in folder.split("/") if part in FOLDERS), "")
 
 
 def content_rule(content: bytes) -> str:

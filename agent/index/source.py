@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Mapping
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
@@ -52,6 +53,7 @@ class DirectorySource:
 
     def __init__(self, root: Path) -> None:
         self.root = root
+        self._here = os.path.join(root, "")  # noqa: PTH118 - joined as text below, which is hot
 
     def listing(self) -> Listing:
         files: list[File] = []
@@ -62,23 +64,24 @@ class DirectorySource:
             self._scan(folders.pop(), folders, files, skipped, ignored)
         if folders:
             skipped["beyond the largest number of files"] += len(folders)
-        files.sort()
+        files.sort(key=itemgetter(0))
         return Listing(tuple(files), skipped)
 
     def _scan(
         self, folder: str, folders: list[str], files: list[File], skipped: Counter[str], ignored: frozenset[str]
     ) -> None:
         try:
-            with os.scandir(os.path.join(self.root, folder)) as entries:  # noqa: PTH118 - hot, and '' must work
+            with os.scandir(self._here + folder) as entries:
                 found = list(entries)
         except OSError:  # gone, forbidden, or a path longer than the system allows
             skipped["unreadable"] += 1
             return
-        if folder and any(entry.name == ".git" for entry in found):
+        if folder and ".git" in {entry.name for entry in found}:
             skipped["submodule"] += 1
             return
+        above = f"{folder}/" if folder else ""
         for entry in found:
-            path = f"{folder}/{entry.name}" if folder else entry.name
+            path = above + entry.name
             if entry.is_symlink():
                 skipped["link"] += 1
             elif entry.is_dir(follow_symlinks=False):
@@ -95,7 +98,7 @@ class DirectorySource:
                 skipped["special file"] += 1
 
     def read(self, path: str) -> bytes:
-        descriptor = os.open(os.path.join(self.root, path), os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)  # noqa: PTH118
+        descriptor = os.open(self._here + path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         with open(descriptor, "rb") as file:  # noqa: PTH123 - from a descriptor
             return file.read(rules.MAX_BYTES + 1)
 
@@ -121,13 +124,12 @@ def _add(entry: os.DirEntry[str], path: str, files: list[File], skipped: Counter
     except OSError:
         skipped["unreadable"] += 1
         return
-    reason = rules.path_rule(path, stat.st_size)
+    size = stat.st_size
+    reason = rules.file_rule(entry.name, size)  # no folder was entered that is left out
     if reason:
         skipped[reason] += 1
     else:
-        files.append(
-            File(path, f"{stat.st_size}-{stat.st_mtime_ns}-{stat.st_ctime_ns}-{stat.st_ino}", stat.st_size, None)
-        )
+        files.append(File(path, f"{size}-{stat.st_mtime_ns}-{stat.st_ctime_ns}-{stat.st_ino}", size, None))
 
 
 class TreeEntry(Protocol):
