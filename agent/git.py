@@ -13,6 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
@@ -156,6 +157,8 @@ class Git:
         self._variables = dict(variables)
         self._reader: process.Conversation | None = None
         self._lock = threading.Lock()
+        self.seconds = 0.0
+        """That git has taken so far."""
 
     @classmethod
     def init(cls, git_dir: Path, variables: Mapping[str, str] = MappingProxyType({})) -> Git:
@@ -284,7 +287,7 @@ class Git:
         ids = list(wanted)
         for start in range(0, len(ids), 256):  # 256 unanswered requests are 10 KiB: below a pipe's buffer
             batch = ids[start : start + 256]
-            with self._lock:
+            with self._lock, self._timed():
                 contents = self._read(batch)
             yield from contents
 
@@ -403,14 +406,23 @@ class Git:
         cancelled: Callable[[], bool] | None = None,
         limits: Limits = _LOCAL,
     ) -> Finished:
-        return process.run(
-            [*self._argv(), *arguments],
-            env={**self._environment(settings), **variables},
-            stdin=stdin,
-            limits=limits,
-            cancelled=cancelled,
-            split_stderr=True,
-        )
+        with self._timed():
+            return process.run(
+                [*self._argv(), *arguments],
+                env={**self._environment(settings), **variables},
+                stdin=stdin,
+                limits=limits,
+                cancelled=cancelled,
+                split_stderr=True,
+            )
+
+    @contextmanager
+    def _timed(self) -> Iterator[None]:
+        started = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds += time.monotonic() - started
 
     def _argv(self) -> list[str]:
         return ["git", "--git-dir", str(self.git_dir)]

@@ -113,6 +113,8 @@ def run(
             events.emit("note", text="bug", trace=traceback.format_exc())
             ending = endings.our_bug(error)
         with run.stage(Stage.REPORT):
+            if run.draft is not None:
+                events.emit("note", text="git", seconds=round(run.draft.base.git.seconds, 3))
             events.emit("decision", outcome=ending.outcome, reason=ending.reason)
             return run.result(ending)
 

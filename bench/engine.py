@@ -6,7 +6,7 @@ The repository is made from the packages that are installed here. Processor time
 start) is printed beside wall-clock time, because the machine may be shared: the goal is judged on the wall clock of a
 quiet one. The tools are called one after another on a draft with a few edits; tests and commands are not, since what
 they take is the target's. The run is ``graftsmith run`` with a scripted model and two tests that take no time, so that
-what is left is the engine, git included.
+what is left is the engine.
 """
 
 from __future__ import annotations
@@ -177,9 +177,11 @@ def _run(repository: Repository, folder: Path) -> None:
         wall, peak_mb, cpu, events = _one_run(repository, folder)
         model = sum(event["seconds"] for event in events if event["kind"] == "model_call")
         tests = sum(event["run"]["seconds"] for event in events if event["kind"] == "test_run")
+        git = sum(event["seconds"] for event in events if event.get("text") == "git")
         ending = next(event["outcome"] for event in reversed(events) if "outcome" in event)
         print(
-            f"{name}: {wall:.1f} s = {tests:.1f} s tests + {model:.1f} s model + {wall - tests - model:.1f} s ours "
+            f"{name}: {wall:.1f} s = {tests:.1f} s tests + {model:.1f} s model + {git:.1f} s git "
+            f"+ {wall - tests - model - git:.1f} s ours "
             f"({cpu:.1f} s CPU in our process), peak {peak_mb:.0f} MB ({ending})    goal ≤ {GOAL_MB} MB"
         )
 

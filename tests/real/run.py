@@ -100,16 +100,21 @@ class Seen:
     setup_s: float
     tests_s: float
     model_s: float
+    git_s: float
+
+    @property
+    def run_s(self) -> float:
+        return sum(self.result.seconds.values())
 
     @property
     def engine_s(self) -> float:
-        """What the run took besides: index, context, tools, checkouts, sandbox starts; its git calls included."""
-        return sum(self.result.seconds.values()) - self.setup_s - self.tests_s - self.model_s
+        """What the run took besides: index, context, tools, checkouts, sandbox starts."""
+        return self.run_s - self.setup_s - self.tests_s - self.model_s - self.git_s
 
     @property
     def service_s(self) -> float:
         """Webhook, queue, fetching, publishing, comments, and the start of the run's process."""
-        return self.wall_s - sum(self.result.seconds.values())
+        return self.wall_s - self.run_s
 
     @property
     def proven(self) -> bool:
@@ -184,6 +189,7 @@ def _carry_out(made: World, package: Package) -> Seen:
         setup_s=sum(e["seconds"] for e in events if e.get("text") == "set-up command"),
         tests_s=sum(e["run"]["seconds"] for e in events if e["kind"] == "test_run"),
         model_s=sum(e["seconds"] for e in events if e["kind"] == "model_call"),
+        git_s=sum(e["seconds"] for e in events if e.get("text") == "git"),
     )
 
 
@@ -215,20 +221,21 @@ def _times(seen: Iterable[Seen]) -> Table:
         "set-up",
         "tests",
         "model",
+        "git",
         "engine",
         "service",
-        "engine / all",
+        "engine / run",
         "tokens in",
         "out",
     )
     table = _empty("Where the time went", columns, right=columns[1:])
-    table.caption = "engine: the run without set-up, tests and model, but with git · service: the job without the run"
+    table.caption = "engine: the run without set-up, tests, model and git · service: the job without the run"
     for one in seen:
-        parts = (one.wall_s, one.setup_s, one.tests_s, one.model_s, one.engine_s, one.service_s)
+        parts = (one.wall_s, one.setup_s, one.tests_s, one.model_s, one.git_s, one.engine_s, one.service_s)
         table.add_row(
             one.package.entry["name"],
             *(f"{part:.1f}" for part in parts),
-            f"{one.engine_s / one.wall_s:.0%}",
+            f"{one.engine_s / one.run_s:.1%}",
             f"{one.result.usage.input_tokens:,}",
             f"{one.result.usage.output_tokens:,}",
         )
