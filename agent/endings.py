@@ -90,10 +90,11 @@ def accepted(claim: Claim, evidence: Evidence) -> Ending:
                 "A test of the reported behaviour passes on the unchanged code.",
                 "Add what is missing to reproduce it: version, input, environment.",
             )
-    if evidence.integrity:
+    if evidence.touches_tests:
         return Ending(
             Outcome.PROPOSED,
-            "The change does what was asked, and existing tests were changed for it, as the plan says.",
+            "What was tested before is tested in another way now, or not at all, as the plan says. Nothing else got "
+            f"worse.{_complaints(evidence)}",
             "Look at each change to the tests: the change is ready only when somebody has acknowledged them.",
         )
     if not evidence.turned:

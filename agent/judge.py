@@ -47,7 +47,7 @@ def of_claim(claim: Claim, evidence: Evidence, plan: Plan | None, changed: Colle
     if claim in (Claim.ALREADY_FIXED, Claim.NOT_REPRODUCED):
         return (*found, *_shown_by_a_test(claim, comparison, changed))
     found += _proofs(evidence.proof)
-    if not found and not evidence.turned and _wants_proof(plan):
+    if not found and not evidence.turned and _wants_proof(plan, changed):
         found.append(
             "No test fails on the unchanged code and passes now, so nothing shows that the task is done. "
             "Add a test that does, in a new test file."
@@ -108,8 +108,10 @@ def _shown_by_a_test(claim: Claim, comparison: Comparison, changed: Collection[s
     return []
 
 
-def _wants_proof(plan: Plan | None) -> bool:
-    return plan is None or plan.intent not in PROOF_FREE
+def _wants_proof(plan: Plan | None, changed: Collection[str]) -> bool:
+    if plan is None:
+        return True
+    return plan.intent not in PROOF_FREE and not (plan.intent == "tests" and all(map(is_test, changed)))
 
 
 def _comparison(comparison: Comparison, final: TestRun) -> list[str]:
@@ -134,7 +136,8 @@ def _listed(what: str, tests: Sequence[str], messages: Mapping[str, str]) -> lis
 
 def _integrity(evidence: Evidence) -> list[str]:
     return [
-        f"{finding.path}: {finding.detail} ({finding.kind}). Tests must not say less than before; undo this."
+        f"{finding.path}: {finding.detail} ({finding.kind}). Tests must not say less than before; undo this, unless "
+        "the task itself asks for it and a step of the plan says so in `test_changes`."
         for finding in evidence.integrity
         if not finding.excused
     ]

@@ -97,6 +97,7 @@ class Measure:
         assert evidence.baseline is not None
         final = self.harness.run(draft, name="final", fresh=True)
         comparison = compare(evidence.baseline, final, self.harness.flaky(draft, evidence.baseline, final))
+        comparison = comparison.giving_up(integrity.given_up(draft, plan, comparison.lost))
         weakened = integrity.check(draft.base, draft, plan)
         return evidence.model_copy(update={"final": final, "comparison": comparison, "integrity": weakened})
 

@@ -64,6 +64,33 @@ def _step_problems(step: PlanStep, ids: Collection[str], existing: Collection[st
     ]
 
 
+def leave(plan: Plan | None, path: str) -> str:
+    """Why the task asks for a change to ``path`` as far as tests are concerned, as a step that names it says; empty
+    where none does."""
+    steps = plan.steps if plan else ()
+    reasons = (step.test_changes.strip() for step in steps if path in (*step.files, *step.new_files))
+    return " ".join(dict.fromkeys(filter(None, reasons)))
+
+
+def amended(plan: Plan, later: Plan) -> Plan:
+    """``plan`` with what ``later`` gives a reason for: in each step of the same id its files, and the reason."""
+    given = {step.id: step for step in later.steps if step.test_changes.strip()}
+    return plan.model_copy(update={"steps": tuple(_amended(step, given.get(step.id)) for step in plan.steps)})
+
+
+def _amended(step: PlanStep, later: PlanStep | None) -> PlanStep:
+    if later is None:
+        return step
+    reasons = dict.fromkeys(filter(None, (step.test_changes.strip(), later.test_changes.strip())))
+    return step.model_copy(
+        update={
+            "files": tuple(dict.fromkeys((*step.files, *later.files))),
+            "new_files": tuple(dict.fromkeys((*step.new_files, *later.new_files))),
+            "test_changes": " ".join(reasons),
+        }
+    )
+
+
 def order(plan: Plan) -> tuple[PlanStep, ...]:
     """The steps so that each comes after what it depends on; otherwise in the plan's own order.
 

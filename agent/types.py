@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 
 class Value(BaseModel):
@@ -231,6 +231,13 @@ class PlanStep(Value):
     """Files that the step makes; they do not exist yet."""
     depends_on: tuple[str, ...] = ()
     done_when: str = ""
+    test_changes: str = ""
+    """Why the task asks for existing tests, or what configures them, among ``files`` to change, or for something among
+    ``new_files`` that takes the place of a part of the runner; empty means that they may not."""
+
+
+def _with_reason(step: Any, why: str) -> Any:
+    return {**step, "test_changes": step.get("test_changes") or why} if isinstance(step, Mapping) else step
 
 
 class Plan(Value):
@@ -242,10 +249,20 @@ class Plan(Value):
     steps: tuple[PlanStep, ...]
     tests: tuple[str, ...] = ()
     """Tests to add, one line each."""
-    test_changes: str = ""
-    """Why existing tests must change, when the issue asks for it; empty means that they may not."""
     risks: tuple[str, ...] = ()
     alternatives: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _reason_in_the_steps(cls, data: Any) -> Any:
+        """A reason that stands beside the steps, as in plans that were stored earlier, belongs to each of them."""
+        if not isinstance(data, Mapping) or "test_changes" not in data:
+            return data
+        why, steps = data["test_changes"], data.get("steps")
+        rest = {name: value for name, value in data.items() if name != "test_changes"}
+        if not (isinstance(why, str) and why.strip() and isinstance(steps, list | tuple)):
+            return rest
+        return {**rest, "steps": [_with_reason(step, why) for step in steps]}
 
 
 # ── evidence ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -322,6 +339,9 @@ class Comparison(Value):
     """Passed before, fails now."""
     lost: tuple[str, ...] = ()
     """Passed or failed before, and now neither passes nor fails: gone, renamed or skipped."""
+    given_up: tuple[str, ...] = ()
+    """What would be lost, but went with a change to its file that the plan gives the task's reason for. A person has to
+    acknowledge it."""
     still_failing: tuple[str, ...] = ()
     flaky: tuple[str, ...] = ()
     """Would be regressions, but flipped when run again alone."""
@@ -329,6 +349,15 @@ class Comparison(Value):
     @property
     def clean(self) -> bool:
         return not (self.regressed or self.lost or self.added_failing)
+
+    def giving_up(self, tests: Collection[str]) -> Comparison:
+        """The same, with those of the lost tests that are in ``tests`` given up."""
+        return self.model_copy(
+            update={
+                "lost": tuple(test for test in self.lost if test not in tests),
+                "given_up": (*self.given_up, *(test for test in self.lost if test in tests)),
+            }
+        )
 
 
 class Proof(Value):
@@ -492,15 +521,25 @@ class Evidence(Value):
     @property
     def proven(self) -> bool:
         """Something went red → green, nothing got worse by any measure, and no existing test was touched."""
-        return self.holds and not self.integrity
+        return self.holds and not self.touches_tests
+
+    @property
+    def given_up(self) -> tuple[str, ...]:
+        """Tests that ran before and do not any more, as the plan says."""
+        return self.comparison.given_up if self.comparison else ()
+
+    @property
+    def touches_tests(self) -> bool:
+        """Something is other than before in what says that the change is right."""
+        return bool(self.integrity or self.given_up)
 
     @property
     def integrity_digest(self) -> str:
-        """Names exactly these findings with their hunks, in 16 hex digits; empty without any."""
-        if not self.integrity:
+        """Names exactly these findings with their hunks and the tests given up, in 16 hex digits; empty without any."""
+        if not self.touches_tests:
             return ""
-        told = json.dumps([(one.kind, one.path, one.detail, one.hunk) for one in self.integrity])
-        return hashlib.sha256(told.encode()).hexdigest()[:16]
+        findings = [(one.kind, one.path, one.detail, one.hunk) for one in self.integrity]
+        return hashlib.sha256(json.dumps([findings, self.given_up]).encode()).hexdigest()[:16]
 
     @property
     def holds(self) -> bool:

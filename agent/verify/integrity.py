@@ -7,7 +7,7 @@ finding, and a change with findings is never ready by itself: a person has to ac
 kind                    what was found
 ======================  ==============================================================================================
 test_deleted            a test, a test file, or data of one is gone
-test_renamed            a test is still there, under a name that is not collected
+test_renamed            a test is still there under another name or in another file, or is not collected any more
 test_skipped            a new skip, expected failure, or the like, on an existing test
 test_emptied            no assertion is left
 assertion_removed       fewer assertions than before
@@ -36,16 +36,17 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from agent.git import GITLINK
+from agent.plan import leave
 from agent.tree import BaseTree, Draft
 from agent.types import IntegrityFinding, Plan
 from agent.verify import other_tests, python_tests
 from agent.verify.hooks import hooks
 from agent.verify.paths import is_ci, is_test, is_test_config
-from agent.verify.python_tests import Body, Module, Problem
+from agent.verify.python_tests import Module, Problem
 
 __all__ = ["check", "is_test", "is_test_config"]
 
@@ -57,10 +58,9 @@ def check(base: BaseTree, draft: Draft, plan: Plan | None) -> tuple[IntegrityFin
     """Everything in ``draft`` that makes the tests of ``base`` say less, ordered by path.
 
     Args:
-        plan: when its ``test_changes`` says why existing tests must change, a mere change of what they expect is
-            excused; weakening is not. What is excused is a finding all the same: a person has to look at it.
+        plan: what one of its steps names and gives the task's reason for is excused. It is a finding all the same: a
+            person has to look at it.
     """
-    given = bool(plan and plan.test_changes.strip())
     added = _added_tests(base, draft)
     findings: list[IntegrityFinding] = []
     for path in sorted(draft.edits):
@@ -68,12 +68,38 @@ def check(base: BaseTree, draft: Draft, plan: Plan | None) -> tuple[IntegrityFin
         new = _new(draft, path)
         findings += _check_file(path, old, new, added)
     return tuple(
-        finding.model_copy(update={"excused": given and finding.kind == "test_changed"})
-        for finding in dict.fromkeys(findings)
+        finding.model_copy(update={"excused": bool(leave(plan, finding.path))}) for finding in dict.fromkeys(findings)
     )
 
 
-def _check_file(path: str, old: str | None, new: str | None, added: Mapping[str, Body]) -> Iterator[IntegrityFinding]:
+def given_up(draft: Draft, plan: Plan | None, lost: Iterable[str]) -> frozenset[str]:
+    """Those of ``lost`` that went with a change to their own file which the plan gives the task's reason for.
+
+    Ids that name no file (a Go package, a Java class) belong to the file that declares a test of that name.
+    """
+    base = draft.base
+    named = [path for path in draft.edits if path in base.entries and is_test(path) and leave(plan, path)]
+    declared = {name for path in named for name in _declared(path, _old(base, path) or "")}
+
+    def gone_with_its_file(test: str) -> bool:
+        holder = test.partition("::")[0]
+        return holder in named if holder in base.entries else not declared.isdisjoint(_NAME_PARTS.split(test))
+
+    return frozenset(filter(gone_with_its_file, lost))
+
+
+_NAME_PARTS: Final = re.compile(r"::|[./#\[]| > ")
+
+
+def _declared(path: str, source: str) -> Iterable[str]:
+    """Names of the tests in a file, without the classes around them."""
+    if path.endswith(".py"):
+        module = python_tests.parse(source.encode())
+        return (name.rpartition("::")[2] for name in (module.tests if module else ()))
+    return other_tests.declared(path, source) if other_tests.knows(path) else ()
+
+
+def _check_file(path: str, old: str | None, new: str | None, added: Mapping[str, str]) -> Iterator[IntegrityFinding]:
     shadowing = _shadows(path) if old is None else ""
     if shadowing:
         yield _finding("runner_shadowed", path, shadowing, old, new)
@@ -91,7 +117,7 @@ def _check_file(path: str, old: str | None, new: str | None, added: Mapping[str,
 # ── tests ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _check_test(path: str, old: str | None, new: str | None, added: Mapping[str, Body]) -> Iterator[IntegrityFinding]:
+def _check_test(path: str, old: str | None, new: str | None, added: Mapping[str, str]) -> Iterator[IntegrityFinding]:
     if path.endswith(".py"):
         problems = _python_problems(old, new, added)
     elif other_tests.knows(path):
@@ -104,7 +130,7 @@ def _check_test(path: str, old: str | None, new: str | None, added: Mapping[str,
         yield from (_finding("exit_status_hook", path, text, old, new) for text in hooks(new, known=old))
 
 
-def _python_problems(old: str | None, new: str | None, added: Mapping[str, Body]) -> Iterator[Problem]:
+def _python_problems(old: str | None, new: str | None, added: Mapping[str, str]) -> Iterator[Problem]:
     before = python_tests.parse(old.encode()) if old is not None else Module()
     after = python_tests.parse(new.encode()) if new is not None else Module()
     if after is None:
@@ -115,9 +141,9 @@ def _python_problems(old: str | None, new: str | None, added: Mapping[str, Body]
     yield from python_tests.vacuous(after, before.tests)
 
 
-def _added_tests(base: BaseTree, draft: Draft) -> Mapping[str, Body]:
-    """Normalised source → test, for collected tests that were not in the same file before."""
-    found: dict[str, Body] = {}
+def _added_tests(base: BaseTree, draft: Draft) -> Mapping[str, str]:
+    """Normalised source → ``path::name``, for collected tests that were not in the same file before."""
+    found: dict[str, str] = {}
     for path in draft.edits:
         new = _new(draft, path)
         module = (
@@ -126,7 +152,7 @@ def _added_tests(base: BaseTree, draft: Draft) -> Mapping[str, Body]:
         if module is not None:
             old = python_tests.parse((_old(base, path) or "").encode()) or Module()
             known = {body.source for body in old.tests.values()}
-            found |= {body.source: body for body in module.tests.values() if body.source not in known}
+            found |= {b.source: f"{path}::{name}" for name, b in module.tests.items() if b.source not in known}
     return found
 
 

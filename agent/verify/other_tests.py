@@ -124,6 +124,12 @@ def compare(path: str, old: str | None, new: str | None) -> Iterator[Problem]:
         yield Problem("test_changed", "", detail, None, None)
 
 
+def declared(path: str, source: str) -> frozenset[str]:
+    """Names of the tests that a file declares."""
+    language = _LANGUAGES[_suffix(path)]
+    return frozenset(_names(_lines(source, language), language))
+
+
 def _suffix(path: str) -> str:
     return path.rsplit(".", 1)[-1].lower()
 

@@ -129,16 +129,16 @@ def changed_tests(draft: Draft, path: str) -> frozenset[str]:
     )
 
 
-def compare(old: Module, new: Module, elsewhere: Mapping[str, Body]) -> Iterator[Problem]:
+def compare(old: Module, new: Module, elsewhere: Mapping[str, str]) -> Iterator[Problem]:
     """Every way in which ``new`` says less than ``old``.
 
     Args:
-        elsewhere: normalised source → body, of tests that the change adds in other files: a moved test is not lost.
+        elsewhere: normalised source → ``path::name``, of tests that the change adds: a moved test is not gone.
     """
     for name, before in old.tests.items():
         after = new.tests.get(name)
         if after is None:
-            yield from _missing(name, before, new, elsewhere)
+            yield from _missing(name, before, _only_in(new, old), elsewhere)
         elif after.source != before.source or after.skips != before.skips:
             yield from _weaker(name, before, after)
     for name, before in old.others.items():
@@ -165,15 +165,25 @@ def vacuous(new: Module, known: Mapping[str, Body]) -> Iterator[Problem]:
             )
 
 
-def _missing(name: str, before: Body, new: Module, elsewhere: Mapping[str, Body]) -> Iterator[Problem]:
-    if before.source in elsewhere or any(before.source == body.source for n, body in new.tests.items() if n != name):
-        return
-    for other, body in new.others.items():
-        if body.source == before.source:
-            detail = f"`{name}` is called `{other}` now, which is not collected"
-            yield Problem("test_renamed", name, detail, before.span, body.span)
-            return
-    yield Problem("test_deleted", name, f"`{name}` is gone", before.span, None)
+def _only_in(new: Module, old: Module) -> Module:
+    """What ``new`` has under names that ``old`` does not use."""
+    tests, others = (
+        {n: b for n, b in part.items() if n not in old.tests and n not in old.others}
+        for part in (new.tests, new.others)
+    )
+    return Module(tests, others)
+
+
+def _missing(name: str, before: Body, added: Module, elsewhere: Mapping[str, str]) -> Iterator[Problem]:
+    same = [item for part in (added.tests, added.others) for item in part.items() if item[1].source == before.source]
+    if same:
+        other, body = same[0]
+        hidden = "" if other in added.tests else ", which is not collected"
+        yield Problem("test_renamed", name, f"`{name}` is called `{other}` now{hidden}", before.span, body.span)
+    elif before.source in elsewhere:
+        yield Problem("test_renamed", name, f"`{name}` is `{elsewhere[before.source]}` now", before.span, None)
+    else:
+        yield Problem("test_deleted", name, f"`{name}` is gone", before.span, None)
 
 
 def _weaker(name: str, before: Body, after: Body) -> Iterator[Problem]:

@@ -85,7 +85,7 @@ def result(
     console: Console, result: RunResult, folder: Path, applied: tuple[str, ...], trouble: Exception | None
 ) -> None:
     """Print the end of a run: the outcome first, then the proof, then what is where."""
-    colour = "green" if result.outcome in _GOOD and not result.evidence.integrity else "yellow"
+    colour = "green" if result.outcome in _GOOD and not result.evidence.touches_tests else "yellow"
     console.print(f"\n[bold {colour}]{result.outcome.value}[/] {escape(result.reason)}")
     if result.next_step:
         console.print(f"Next: {escape(result.next_step)}")
@@ -127,13 +127,13 @@ def plan(console: Console, plan: Plan) -> None:
         console.print(f"  {number}. {_words(step.objective)}{f' [dim]{_words(files)}[/]' if files else ''}")
         if step.done_when:
             console.print(f"     [dim]done when {_words(step.done_when)}[/]")
+        if step.test_changes:
+            console.print(f"     [yellow]existing tests change because[/] {_words(step.test_changes)}")
     for title, lines in (("Tests to add", plan.tests), ("Risks", plan.risks), ("Other ways", plan.alternatives)):
         if lines:
             console.print(f"{title}:")
         for line in lines:
             console.print(f"  - {_words(line)}")
-    if plan.test_changes:
-        console.print(f"[yellow]Existing tests change because:[/] {_words(plan.test_changes)}")
 
 
 def _words(text: str) -> str:
@@ -170,7 +170,10 @@ def evidence(console: Console, evidence: Evidence) -> None:
             )
         console.print(table)
     for finding in evidence.integrity:
-        console.print(f"[red]tests weakened:[/] {escape(finding.path)}: {escape(finding.detail)}")
+        what = "[yellow]tests changed, as the plan says:[/]" if finding.excused else "[red]tests weakened:[/]"
+        console.print(f"{what} {_words(finding.path)}: {_words(finding.detail)}")
+    for test in evidence.given_up:
+        console.print(f"[yellow]does not run any more, as the plan says:[/] {_words(test)}")
 
 
 def _coverage(console: Console, coverage: Coverage) -> None:

@@ -3,7 +3,7 @@
 from app.report.check import CheckRun, acknowledged, check_run
 from app.report.facts import JobFacts, LeftOut, Remark, Review
 from app.report.names import branch_name, commit_message, pr_title
-from app.report.pull_request import account, pr_body
+from app.report.pull_request import account, acknowledgeable, pr_body
 from app.report.status import Closing, Progress, StageState, status_comment
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "Review",
     "StageState",
     "account",
+    "acknowledgeable",
     "acknowledged",
     "branch_name",
     "check_run",

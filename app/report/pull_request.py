@@ -10,12 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from agent.plan import leave
 from agent.types import (
     Caller,
     Check,
     Coverage,
     Evidence,
     Impact,
+    IntegrityFinding,
     Place,
     Plan,
     ReviewFinding,
@@ -301,12 +303,19 @@ def _listed(title: str, tests: Sequence[str], mark: str = "") -> str:
     return md.details(f"{mark}{title}: {len(tests)}", "\n".join(lines))
 
 
+def acknowledgeable(evidence: Evidence) -> str:
+    """Names the changes to tests that a person can acknowledge with a comment, since all of them are shown and nothing
+    else keeps the change a draft; empty where there is nothing of the kind."""
+    shown = len(evidence.integrity) <= _FINDINGS and len(evidence.given_up) <= _LISTED
+    return evidence.integrity_digest if evidence.holds and shown else ""
+
+
 def _integrity(evidence: Evidence, plan: Plan | None) -> str:
     findings = evidence.integrity
-    if not findings:
+    if not evidence.touches_tests:
         return ""
     shown, more = md.first(findings, _FINDINGS)
-    room = max(500, _PATCHES // len(shown))
+    room = max(500, _PATCHES // max(1, len(shown)))
     blocks = [
         f"**{md.inline(f.kind)}** in {md.code(f.path)}: {md.inline(f.detail)}"
         + (f"\n\n{md.fence(md.head(f.hunk, room), 'diff')}" if f.hunk.strip() else "")
@@ -315,14 +324,32 @@ def _integrity(evidence: Evidence, plan: Plan | None) -> str:
     if more:
         blocks.append(f"*… and {more} more.*")
     intro = "These changes could make the tests say less than before. Please look at each of them."
-    why = f"The plan's reason: {md.inline(md.head(plan.test_changes, 600))}" if plan and plan.test_changes else ""
-    parts = ["### Changes to tests", intro, why, *blocks, _acknowledging(evidence)]
+    gone = _listed("Ran before, do not run any more, as the plan says", evidence.given_up)
+    parts = ["### Changes to tests", intro, _reasons(findings, plan), *blocks, gone, _acknowledging(evidence)]
     return "\n\n".join(part for part in parts if part)
+
+
+def _reasons(findings: Sequence[IntegrityFinding], plan: Plan | None) -> str:
+    """The model's, file by file; the same reason once."""
+    files: dict[str, list[str]] = {}
+    for path in dict.fromkeys(finding.path for finding in findings if finding.excused):
+        files.setdefault(leave(plan, path), []).append(path)
+    lines = [
+        f"- {', '.join(md.code(_shown(path)) for path in paths[:6])}: {md.inline(md.head(why, 600))}"
+        for why, paths in list(files.items())[:_FINDINGS]
+        if why
+    ]
+    return "\n".join(["The plan's reasons, in the model's words:", "", *lines]) if lines else ""
 
 
 def _acknowledging(evidence: Evidence) -> str:
     if not evidence.holds:
         return ""
+    if not acknowledgeable(evidence):
+        return (
+            "These are too many to be acknowledged by a comment: look at all of them under “Files changed”, then mark "
+            "the pull request as ready yourself."
+        )
     return (
         "This stays a draft until somebody with write permission comments `/agent approve` here. That acknowledges "
         f"exactly these changes (`{evidence.integrity_digest}`) on this commit, and none that comes later."
@@ -402,13 +429,13 @@ def plan_text(plan: Plan) -> str:
         f"{number}. {md.inline(step.objective)}"
         + (f" ({', '.join(map(md.code, files[:6]))})" if (files := (*step.files, *step.new_files)) else "")
         + (f"  \n   Done when {md.inline(step.done_when)}" if step.done_when else "")
+        + (f"  \n   **Existing tests change because:** {md.inline(step.test_changes)}" if step.test_changes else "")
         for number, step in enumerate(plan.steps[:25], 1)
     ]
     parts = [
         md.prose(plan.summary, limit=2_000),
         "\n".join(steps),
         _bullets("Tests to add", plan.tests),
-        f"**Existing tests change because:** {md.inline(plan.test_changes)}" if plan.test_changes else "",
         _bullets("Risks", plan.risks),
         _bullets("Alternatives", plan.alternatives),
     ]

@@ -91,19 +91,39 @@ def verdict(evidence: Evidence) -> str:
     """What was measured, in one or two sentences of our own; the only line many will read."""
     if evidence.proven:
         return _proven(evidence)
-    if evidence.holds and evidence.integrity:
-        turned, touched = len(evidence.turned), count(len(evidence.integrity), "change")
-        return (
-            f"Waits for a person: {count(turned, 'test')} failed before this change and "
-            f"{'passes' if turned == 1 else 'pass'} with it, but {touched} to what was tested before must be "
-            "acknowledged first."
-        )
+    if evidence.holds:
+        return _waits(evidence)
     if evidence.final is None:
         why = "; ".join(_early(evidence))
         return f"Not proven: {f'{why}, so not all tests were run' if why else 'the tests were not run on this change'}."
     if evidence.final.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
         return f"Not proven: {SUITE[evidence.final.status]}."
     return f"Not proven: {'; '.join(_doubts(evidence))}."
+
+
+_DECIDING = frozenset(
+    {
+        *("collection_changed", "config_changed", "ci_changed", "exit_status_hook", "runner_shadowed"),
+        *("aware_of_tests", "unreadable"),
+    }
+)
+"""Kinds of findings after which a report of the tests is no independent word any more."""
+
+
+def _waits(evidence: Evidence) -> str:
+    turned = len(evidence.turned)
+    touched = count(len(evidence.integrity) or len(evidence.given_up), "change")
+    deciding = any(finding.kind in _DECIDING for finding in evidence.integrity)
+    return (
+        f"Waits for a person: {count(turned, 'test')} failed before this change and "
+        f"{'passes' if turned == 1 else 'pass'} with it, but {touched} to what was tested before must be "
+        "acknowledged first."
+        + (
+            " How the tests run or what their result means is changed too, so even that rests on it."
+            if deciding
+            else ""
+        )
+    )
 
 
 def _proven(evidence: Evidence) -> str:
@@ -145,6 +165,9 @@ def _doubts(evidence: Evidence) -> Iterator[str]:
         yield _complained(evidence)
     if evidence.integrity:
         yield f"{count(len(evidence.integrity), 'change')} could make the tests say less than before"
+    if evidence.given_up:
+        gone = len(evidence.given_up)
+        yield f"{count(gone, 'test')} that ran before {'is' if gone == 1 else 'are'} given up, as the plan says"
     if not evidence.turned:
         yield "no test was red before and green after"
     if not all(proof.holds or proof.guards for proof in evidence.proof):

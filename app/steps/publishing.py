@@ -141,8 +141,7 @@ class Publishing:
         self, work: Work, repository: Repository, result: RunResult, facts: JobFacts, made: Published
     ) -> Ending:
         number = made.pull_number if made.pull_number is not None else work.job.command.number
-        waits = result.evidence.integrity_digest if result.evidence.holds else ""
-        await self._save_made(work, made.branch, made.commit_sha, number, waits)
+        await self._save_made(work, made.branch, made.commit_sha, number, report.acknowledgeable(result.evidence))
         check = report.check_run(result, facts)
         check_id = await repository.put_check(made.commit_sha, check, known_id=work.job.artefacts.check_run_id)
         await work.save(artefacts=work.job.artefacts.model_copy(update={"check_run_id": check_id}))
@@ -171,6 +170,6 @@ async def _onto(
         return await keep(repository, proposal, "it is the default branch, which only pull requests change")
     if result.outcome is not Outcome.PROPOSED:
         return await keep(repository, proposal, f"it is not proven ({result.reason.rstrip('.')})")
-    if result.evidence.integrity:
+    if result.evidence.touches_tests:
         return await keep(repository, proposal, "existing tests were changed, and a person has to look at that first")
     return await update(repository, proposal, branch)

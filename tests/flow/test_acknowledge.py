@@ -12,16 +12,21 @@ from tests.flow.world import World
 
 def proposed(flow: World, name: str) -> tuple[Repo, SeenPull]:
     """A draft in which an existing test was changed, as the plan says."""
+    repo, pull = waiting(flow, name, scripts.REPINNED)
+    assert "-    assert double(2) == 4\n+    assert double(3) == 6" in pull.body
+    assert "the issue asks for three" in pull.body
+    return repo, pull
+
+
+def waiting(flow: World, name: str, title: str) -> tuple[Repo, SeenPull]:
     repo = flow.repository(name)
-    number = repo.open_issue(scripts.REPINNED, by="rita")
+    number = repo.open_issue(title, by="rita")
     repo.add_label(number, "agent", by="maria")
     job = flow.ended(repo)
     assert job.ending is not None and job.ending.outcome is Outcome.PROPOSED, job.ending
     (pull,) = flow.pulls(repo)
     body = pull.body or ""
-    assert pull.draft and "Waits for a person" in body
-    assert "-    assert double(2) == 4\n+    assert double(3) == 6" in body
-    assert "the issue asks for three" in body
+    assert pull.draft and "Waits for a person" in body and "**Proven" not in body
     assert job.artefacts.to_acknowledge in body and job.artefacts.commit_sha == pull.head_sha
     (check,) = repo.checks(pull.head_sha)
     assert check.conclusion == "action_required"
@@ -43,6 +48,17 @@ def test_a_maintainer_makes_it_ready(flow: World) -> None:
     assert "maria has acknowledged the changes to tests" in told
     assert {check.conclusion for check in repo.checks(pull.head_sha)} == {"action_required", "success"}
     assert ended.usage.calls == 0
+
+
+def test_a_test_that_goes_on_request_waits_too(flow: World) -> None:
+    repo, pull = waiting(flow, "dropped", scripts.DROPPED)
+    assert "the issue asks for no test of doubling" in pull.body
+    assert "**test_deleted** in `test_widget.py`" in pull.body and "-    assert double(2) == 4" in pull.body
+    assert "Ran before, do not run any more, as the plan says: `test_widget.py::test_double`" in pull.body
+    repo.comment(pull.number, "/agent approve", by="maria")
+    ended = flow.ended(repo, 1)
+    assert ended.ending is not None and ended.ending.outcome is Outcome.UPDATED, ended.ending
+    assert not flow.pulls(repo)[0].draft
 
 
 def test_a_later_commit_is_not_covered(flow: World) -> None:

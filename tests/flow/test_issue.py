@@ -100,7 +100,7 @@ def test_a_model_in_circles_ends_as_stuck(flow: World) -> None:
     assert "No match" in flow.told(repo, number)[0]
 
 
-def test_a_deleted_test_never_counts_as_success(flow: World) -> None:
+def test_weakened_tests_never_count_as_success(flow: World) -> None:
     repo = flow.repository("weakened")
     number = repo.open_issue(scripts.WEAKENED, by="maria")
     repo.add_label(number, "agent", by="maria")
@@ -109,7 +109,8 @@ def test_a_deleted_test_never_counts_as_success(flow: World) -> None:
     assert job.ending.outcome is Outcome.TESTS_FAILING
     (pull,) = flow.pulls(repo)
     assert pull.draft
-    assert "test_widget.py" in (pull.body or "")
+    assert "conftest.py" in (pull.body or "") and "exit_status_hook" in (pull.body or "")
+    assert "/agent approve" not in (pull.body or "")
     assert not flow.result(job).evidence.proven
 
 

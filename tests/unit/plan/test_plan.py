@@ -54,3 +54,14 @@ def test_a_plan_for_other_files_is_refused() -> None:
     plans.check(plan(step("1")), EXISTING)
     with pytest.raises(UserError, match="does not fit"):
         plans.check(plan(step("1", files=["gone.py"])), EXISTING)
+
+
+def test_a_reason_beside_the_steps_belongs_to_each_of_them() -> None:
+    stored = {
+        "intent": "bug_fix",
+        "summary": "s",
+        "test_changes": "it is asked for",
+        "steps": [{"id": "1", "objective": "o", "files": ["a"]}, {"id": "2", "objective": "o", "test_changes": "mine"}],
+    }
+    assert [step.test_changes for step in Plan.model_validate(stored).steps] == ["it is asked for", "mine"]
+    assert [step.test_changes for step in Plan.model_validate({**stored, "test_changes": ""}).steps] == ["", "mine"]

@@ -10,6 +10,7 @@ import pytest
 from agent import planning
 from agent.ask import REGISTRY as LOOKING
 from agent.model.errors import InvalidOutput
+from agent.plan import leave
 from agent.tools import REGISTRY, Claim, ToolContext
 from agent.types import Plan, PlanStep
 from tests.unit.loop.conftest import Converse, answers, call, concluded, reply, said
@@ -91,19 +92,29 @@ def test_a_question_needs_no_plan(converse: Converse, first: ToolContext) -> Non
 
 def test_there_is_one_plan_and_only_a_reason_to_change_tests_is_added(converse: Converse, first: ToolContext) -> None:
     other = {**PLANNED, "summary": "Another."}
-    again, why = call("plan", **other), call("plan", **other, test_changes="the issue asks for -1")
-    conversation = converse(reply(PLAN, again, why, why))
+    (step,) = PLANNED["steps"]
+    more = {**step, "files": ["tests/test_calc.py"], "test_changes": "the issue asks for -1"}
+    again, why = call("plan", **other), call("plan", **{**other, "steps": [more]})
+    nowhere = call("plan", **{**other, "steps": [{**more, "files": ["tests/test_nothing.py"]}]})
+    another = call("plan", **{**other, "steps": [{**more, "id": "another"}]})
+    conversation = converse(reply(PLAN, again, another, nowhere, why, why))
     planning.make(conversation, REGISTRY, first)
     assert first.plan is not None
-    assert (first.plan.summary, first.plan.test_changes) == (PLANNED["summary"], "the issue asks for -1")
-    assert ["already" in answer for answer in answers(conversation)[1:4]] == [True, False, True]
+    assert (first.plan.summary, leave(first.plan, "tests/test_calc.py")) == (
+        PLANNED["summary"],
+        "the issue asks for -1",
+    )
+    assert ["already" in answer for answer in answers(conversation)[1:6]] == [True, True, False, False, True]
+    assert "in one of its steps (1)" in answers(conversation)[2] and "no such file" in answers(conversation)[3]
 
 
 def test_what_a_person_approved_is_not_added_to(converse: Converse, first: ToolContext) -> None:
     first.approved = True
-    conversation = converse(reply(PLAN, call("plan", **PLANNED, test_changes="they are in the way")))
+    (step,) = PLANNED["steps"]
+    more = {**step, "files": ["tests/test_calc.py"], "test_changes": "they are in the way"}
+    conversation = converse(reply(PLAN, call("plan", **{**PLANNED, "steps": [more]})))
     planning.make(conversation, REGISTRY, first)
-    assert first.plan is not None and first.plan.test_changes == ""
+    assert first.plan is not None and leave(first.plan, "tests/test_calc.py") == ""
 
 
 def test_a_plan_that_waits_is_asked_for_alone(converse: Converse, first: ToolContext) -> None:

@@ -183,8 +183,17 @@ REVIEWED = PROVEN.model_copy(
 )
 CHANGED = PROVEN.model_copy(
     update={
-        "reason": "The change does what was asked, and existing tests were changed for it, as the plan says.",
-        "plan": PLAN.model_copy(update={"test_changes": "The issue asks for another text, which an old test pins."}),
+        "reason": "What was tested before is tested in another way now, or not at all, as the plan says.",
+        "plan": PLAN.model_copy(
+            update={
+                "steps": (
+                    PLAN.steps[0].model_copy(
+                        update={"test_changes": "The issue asks for another text, which an old test pins."}
+                    ),
+                    PLAN.steps[1],
+                )
+            }
+        ),
         "evidence": PROVEN.evidence.model_copy(
             update={
                 "integrity": (
@@ -195,7 +204,15 @@ CHANGED = PROVEN.model_copy(
                         hunk="@@ -10,2 +10,2 @@\n def test_5():\n-    assert f(5) == 5\n+    assert f(5) == '5 s'",
                         excused=True,
                     ),
+                    IntegrityFinding(
+                        kind="test_deleted",
+                        path="tests/test_duration.py",
+                        detail="`test_case_6` is gone",
+                        hunk="@@ -12,2 +12,0 @@\n-def test_6():\n-    assert f(6) == 6",
+                        excused=True,
+                    ),
                 ),
+                "comparison": Comparison(added=(NEW_TEST,), given_up=("tests/test_duration.py::test_case_6",)),
             }
         ),
     }

@@ -69,10 +69,10 @@ def hostile(text: str) -> RunResult:
         update={
             "summary": text,
             "steps": tuple(
-                s.model_copy(update={"objective": text, "files": (text,), "done_when": text}) for s in cases.PLAN.steps
+                s.model_copy(update={"objective": text, "files": (text,), "done_when": text, "test_changes": text})
+                for s in cases.PLAN.steps
             ),
             "tests": (text,),
-            "test_changes": text,
             "risks": (text,),
             "alternatives": (text,),
         }
@@ -92,9 +92,9 @@ def hostile(text: str) -> RunResult:
             Check(level="static", tool=text, silent=text),
         ),
         final=run,
-        comparison=Comparison(fixed=(text,), regressed=(text, text), lost=(text,), flaky=(text,)),
+        comparison=Comparison(fixed=(text,), regressed=(text, text), lost=(text,), given_up=(text,), flaky=(text,)),
         proof=tuple(p.model_copy(update={"test": text, "base_message": text}) for p in PROVEN.evidence.proof),
-        integrity=(IntegrityFinding(kind=text, path=text, detail=text, hunk=text),),
+        integrity=(IntegrityFinding(kind=text, path=text, detail=text, hunk=text, excused=True),),
         impact=(
             Impact(
                 symbol=text,

@@ -281,8 +281,9 @@ def test_every_changing_tool_stays_inside(context: ToolContext, path: str) -> No
 # ── tests stay as they are ──
 
 
-def plan(test_changes: str) -> Plan:
-    return Plan(intent="bug_fix", summary="s", steps=(), test_changes=test_changes)
+def plan(test_changes: str, *files: str) -> Plan:
+    step = PlanStep(id="1", objective="o", files=files, test_changes=test_changes)
+    return Plan(intent="bug_fix", summary="s", steps=(step,))
 
 
 def test_existing_tests_are_refused(context: ToolContext) -> None:
@@ -303,12 +304,14 @@ def test_new_tests_and_build_files_are_welcome(context: ToolContext) -> None:
 
 
 def test_a_plan_can_say_why_tests_change(context: ToolContext) -> None:
-    context.plan = plan("  ")
-    assert "call plan with test_changes" in refused(context, "delete", path="tests/test_calc.py")
+    context.plan = plan("  ", "tests/test_calc.py")
+    assert "call plan again" in refused(context, "delete", path="tests/test_calc.py")
     context.approved = True
     assert "needs_input" in refused(context, "delete", path="tests/test_calc.py")
-    context.plan = plan("the issue asks for another result")
+    context.plan = plan("the issue asks for another result", "tests/test_calc.py")
+    assert "stays as it is" in refused(context, "write", path="tests/conftest.py", content="pass\n")
     use(context, "edit", path="tests/test_calc.py", edits=[{"search": "== 2", "replace": "== 3"}])
+    use(context, "delete", path="tests/test_calc.py")
 
 
 # ── steps ──

@@ -8,16 +8,20 @@ from pathlib import Path
 import pytest
 
 from agent.git import Git
-from agent.tree import BaseTree
+from agent.tree import BaseTree, Draft
 from agent.types import IntegrityFinding, Plan, PlanStep
-from agent.verify.integrity import check, is_test, is_test_config
+from agent.verify.integrity import check, given_up, is_test, is_test_config
 from tests.support.repository import Repository
 
 Files = Mapping[str, str | None]
 
 
-def plan(test_changes: str = "") -> Plan:
-    return Plan(intent="bug_fix", summary="s", steps=(PlanStep(id="1", objective="o"),), test_changes=test_changes)
+def plan(test_changes: str = "", *files: str) -> Plan:
+    steps = (
+        PlanStep(id="1", objective="o", files=files, test_changes=test_changes),
+        PlanStep(id="2", objective="o", files=("test_other.py",)),
+    )
+    return Plan(intent="bug_fix", summary="s", steps=steps)
 
 
 @pytest.fixture
@@ -36,12 +40,15 @@ class Changes:
         self._repository, self._git = repository, git
 
     def __call__(self, before: Files, after: Files, test_changes: str = "") -> tuple[IntegrityFinding, ...]:
+        draft = self.draft(before, after)
+        return check(draft.base, draft, plan(test_changes, *after))
+
+    def draft(self, before: Files, after: Files) -> Draft:
         self._repository.commit({path: text for path, text in before.items() if text is not None})
-        base = BaseTree.load(self._git, self._git.fetch(self._repository.url, "refs/heads/main"))
-        draft = base.draft()
+        draft = BaseTree.load(self._git, self._git.fetch(self._repository.url, "refs/heads/main")).draft()
         for path, text in after.items():
             draft = draft.without(path) if text is None else draft.with_file(path, text.encode())
-        return check(base, draft, plan(test_changes))
+        return draft
 
 
 @pytest.fixture
@@ -150,19 +157,70 @@ def test_python_tests_that_say_no_less(findings: Changes, old: str, new: str) ->
     assert findings({"tests/test_calc.py": HEAD + old}, {"tests/test_calc.py": HEAD + new}) == ()
 
 
-def test_a_moved_test_is_not_lost(findings: Changes) -> None:
-    assert findings({"test_a.py": HEAD + TEST}, {"test_a.py": None, "tests/test_b.py": HEAD + TEST}) == ()
+def test_a_moved_test_is_not_gone(findings: Changes) -> None:
+    (found,) = findings({"test_a.py": HEAD + TEST}, {"test_a.py": None, "tests/test_b.py": HEAD + TEST})
+    assert (found.kind, found.detail) == ("test_renamed", "`test_add` is `tests/test_b.py::test_add` now")
+    assert "-def test_add():" in found.hunk
 
 
-def test_a_plan_that_says_why_allows_other_expectations_and_no_weakening(findings: Changes) -> None:
-    before = {"test_a.py": HEAD + TEST}
-    other = {"test_a.py": HEAD + TEST.replace("== 3", "== 4")}
-    for why in ("the issue asks for it", "  "):
-        (found,) = findings(before, other, why)
-        assert (found.kind, found.excused) == ("test_changed", bool(why.strip()))
-        assert "+    assert add(1, 2) == 4" in found.hunk, "a person is shown it in any case"
-    (found,) = findings(before, {"test_a.py": HEAD + "@pytest.mark.skip\n" + TEST}, "the issue asks for it")
-    assert (found.kind, found.excused) == ("test_skipped", False)
+def test_a_test_under_another_name_is_told_from_one_whose_double_stays(findings: Changes) -> None:
+    renamed = TEST.replace("test_add", "test_sum")
+    (found,) = findings({"test_a.py": HEAD + TEST}, {"test_a.py": HEAD + renamed})
+    assert (found.kind, found.detail) == ("test_renamed", "`test_add` is called `test_sum` now")
+    (found,) = findings({"test_a.py": HEAD + TEST + "\n" + renamed}, {"test_a.py": HEAD + renamed})
+    assert found.kind == "test_deleted"
+
+
+@pytest.mark.parametrize(
+    ("after", "kind"),
+    [
+        ({"test_a.py": HEAD + TEST.replace("== 3", "== 4")}, "test_changed"),
+        ({"test_a.py": HEAD + "@pytest.mark.skip\n" + TEST}, "test_skipped"),
+        ({"test_a.py": None}, "test_deleted"),
+        ({"conftest.py": "X = 2\n"}, "config_changed"),
+        ({".github/workflows/ci.yml": "on: pull_request\n"}, "ci_changed"),
+        ({"sitecustomize.py": "x = 1\n"}, "runner_shadowed"),
+        ({"pytest/__init__.py": ""}, "runner_shadowed"),
+        ({"calc.py": "import os\nif 'PYTEST_CURRENT_TEST' in os.environ:\n    x = 1\n"}, "aware_of_tests"),
+    ],
+)
+def test_only_what_a_step_names_with_a_reason_is_excused_and_it_is_shown_all_the_same(
+    findings: Changes, after: Files, kind: str
+) -> None:
+    before = {"test_a.py": HEAD + TEST, "conftest.py": "X = 1\n", ".github/workflows/ci.yml": "on: push\n"}
+    draft = findings.draft(before, after)
+    (path,) = after
+    for said, excused in (
+        (plan("the issue asks for it", path), True),
+        (plan("the issue asks for it", "test_other.py"), False),
+        (plan("  ", path), False),
+        (None, False),
+    ):
+        found = check(draft.base, draft, said)
+        assert {one.kind for one in found} == {kind}
+        assert all(one.excused is excused for one in found)
+        # A new empty file has no line to show; the finding names it.
+        assert all(one.hunk.startswith("@@ ") for one in found) or path == "pytest/__init__.py"
+
+
+def test_a_reason_for_one_file_gives_up_the_tests_of_that_file_alone(findings: Changes) -> None:
+    go = 'package calc\n\nfunc TestSum(t *testing.T) { t.Run("zero", f) }\n'
+    before = dict.fromkeys(("test_a.py", "test_other.py", "tests/test_c.py"), HEAD + TEST) | {"sub/calc_test.go": go}
+    draft = findings.draft(before, {"test_a.py": None, "test_other.py": None, "sub/calc_test.go": None})
+    lost = {
+        "test_a.py::test_add",
+        "test_a.py::TestInherited::test_more[1]",
+        "test_other.py::test_add",
+        "tests/test_c.py::test_add",
+        "example.com/calc/sub::TestSum/zero",
+        "example.com/calc/sub::TestOther",
+    }
+    assert given_up(draft, plan("it is asked for", "test_a.py", "conftest.py"), lost) == {
+        "test_a.py::test_add",
+        "test_a.py::TestInherited::test_more[1]",
+    }
+    assert given_up(draft, plan("it is asked for", "sub/calc_test.go"), lost) == {"example.com/calc/sub::TestSum/zero"}
+    assert given_up(draft, plan("", "test_a.py"), lost) == given_up(draft, None, lost) == frozenset()
 
 
 def test_the_hunk_shows_the_test_and_nothing_else(findings: Changes) -> None:
