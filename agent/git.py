@@ -276,7 +276,7 @@ class Git:
 
     def commit_time(self, sha: str) -> int:
         """Seconds since the epoch, as the committer's clock had it."""
-        return int(self.run(["show", "--no-patch", "--no-show-signature", "--format=%ct", _object(sha)]))
+        return int(self.run(["log", "--no-walk", "--no-show-signature", "--format=%ct", _object(sha), "--"]))
 
     def blob(self, blob: str) -> bytes:
         """The bytes of one blob, as stored: no filter, no line-ending change."""
@@ -309,11 +309,7 @@ class Git:
     def _answer(reader: process.Conversation, blob: str) -> bytes:
         head = reader.read_line().split()
         if len(head) != 3:
-            raise ObjectMissing(
-                f"Object {blob} is missing",
-                why="The repository is a partial clone, or damaged",
-                todo="Fetch it completely (git fetch --refetch) and try again",
-            )
+            raise _missing(blob)
         content = reader.read(int(head[2]) + 1)
         return content[:-1]
 
@@ -446,6 +442,8 @@ def user_git(checkout: Path, arguments: Sequence[str]) -> bytes:
     )
     if finished.ok:
         return finished.stdout
+    if b"bare repository" in finished.stderr:
+        raise NotARepository(f"{checkout} holds no files to work on, it is a repository alone", todo="Name a checkout")
     raise NotARepository(f"{checkout} is not a usable git checkout", why=_first_line(finished.stderr))
 
 
@@ -498,7 +496,17 @@ def _object(sha: str) -> str:
 def _entry(line: bytes) -> Entry:
     head, _, path = line.partition(b"\t")
     mode, _kind, blob, size = head.split()
+    if not size.isdigit() and size != b"-":
+        raise _missing(blob.decode())
     return Entry(path.decode(errors="surrogateescape"), mode.decode(), blob.decode(), 0 if size == b"-" else int(size))
+
+
+def _missing(blob: str) -> ObjectMissing:
+    return ObjectMissing(
+        f"Object {blob} is missing",
+        why="The repository is a partial clone, or damaged",
+        todo="Fetch it completely (git fetch --refetch) and try again",
+    )
 
 
 def _index_line(path: str, mode: str, blob: str) -> bytes:
@@ -514,12 +522,19 @@ def _first_line(stderr: bytes) -> str:
     return told[0].split(":", 1)[-1].strip()[:300] if told else "git gave no reason"
 
 
+_INCOMPLETE = re.compile(
+    r"Not a valid object name|bad object|[Uu]nable to (read|parse)|could not (read|parse)|missing blob"
+    r"|not a tree object|corrupt|inflate|garbage at end of|object file .* is empty",
+    re.IGNORECASE,
+)
+
+
 def _local_error(command: str, finished: Finished, git_dir: Path) -> GraftsmithError:
     stderr = finished.stderr.decode(errors="replace")
     why = _first_line(finished.stderr)
     if "not a git repository" in stderr:
         return NotARepository(f"{git_dir} is not a git repository", why=why)
-    if re.search(r"Not a valid object name|bad object|unable to read|missing blob|not a tree object", stderr):
+    if _INCOMPLETE.search(stderr):
         return ObjectMissing("The commit is not complete in the repository", why=why, todo="Fetch it again")
     if finished.end is End.TIMED_OUT:
         return RetryLater(f"git {command} took longer than {_LOCAL.wall_s:.0f} s")

@@ -51,13 +51,20 @@ def clone_local(origin: Path, git_dir: Path) -> str:
         sha = user_git(origin, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).decode().strip()
     except NotARepository as error:
         raise RefMissing("The repository has no commit yet", todo="Make a first commit, then run again") from error
-    objects = user_git(origin, ["rev-parse", "--path-format=absolute", "--git-path", "objects"]).rstrip(b"\n")
+    objects = _git_path(origin, "objects")
     if b"\n" in objects:
         raise UserError("The repository's path holds a line break, which git can't refer to", todo="Rename the folder")
     Git.init(git_dir)
     (git_dir / "objects" / "info").mkdir(exist_ok=True)
     (git_dir / "objects" / "info" / "alternates").write_bytes(objects + b"\n")
+    with suppress(FileNotFoundError):  # where a shallow clone's history ends is not written in its objects
+        (git_dir / "shallow").write_bytes(Path(os.fsdecode(_git_path(origin, "shallow"))).read_bytes())
     return sha
+
+
+def _git_path(origin: Path, name: str) -> bytes:
+    """Where ``name`` of the repository's own folder is, also in a linked work tree."""
+    return user_git(origin, ["rev-parse", "--path-format=absolute", "--git-path", name]).removesuffix(b"\n")
 
 
 def came_with_repository(path: Path) -> bool:
@@ -126,7 +133,7 @@ def _check(root: Root, change: FileChange, base: BaseTree, index: Mapping[str, s
         return None if found is None and root.reachable(change.path) else "exists already, or its folder is a link"
     if found is None:
         return "was deleted or is behind a link"
-    if found.is_link != (entry.mode == LINK) or found.content != base.content(change.path):
+    if found.is_link != (entry.mode == LINK) or not _is_as(base.content(change.path), found.content):
         return "has uncommitted changes"
     if found.is_link and change.content is not None:
         return "is a symbolic link"
@@ -138,11 +145,32 @@ def _make(root: Root, change: FileChange, found: Found | None, base: BaseTree, d
     if change.content is None:
         root.clear(change.path)
         root.prune(change.path)
-    elif found is not None and base.entries[change.path].mode == change.mode:
-        root.replace(change.path, change.content, found.status.st_mode & 0o777)
+    elif found is not None:
+        content = _ended_alike(change.content, base.content(change.path), found.content)
+        same_mode = base.entries[change.path].mode == change.mode
+        mode = found.status.st_mode & 0o777 if same_mode else _mode(change, found.status.st_mode & 0o666)
+        root.replace(change.path, content, mode)
     else:
-        mode = 0o666 & ~_umask() if found is None else found.status.st_mode & 0o666
-        root.replace(change.path, change.content, mode | (mode & 0o444) >> 2 if change.mode == "100755" else mode)
+        root.replace(change.path, change.content, _mode(change, 0o666 & ~_umask()))
+
+
+def _mode(change: FileChange, readable: int) -> int:
+    """Executable for whoever may read it, where the change says so."""
+    return readable | (readable & 0o444) >> 2 if change.mode == "100755" else readable
+
+
+def _is_as(committed: bytes, found: bytes | None) -> bool:
+    """Whether a file stands as it was committed. Git may have been told to end its lines with CRLF on disk (``eol``,
+    ``core.autocrlf``); who gave it those by hand loses nothing, as they stay."""
+    return found in (committed, _with_crlf(committed))
+
+
+def _ended_alike(content: bytes, committed: bytes, found: bytes | None) -> bytes:
+    return content if found == committed else _with_crlf(content)
+
+
+def _with_crlf(content: bytes) -> bytes:
+    return content if b"\r" in content else content.replace(b"\n", b"\r\n")
 
 
 def _umask() -> int:

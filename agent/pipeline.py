@@ -19,7 +19,7 @@ from agent.context.semantic import Meaning, Semantic
 from agent.endings import Ending
 from agent.errors import GraftsmithError, OperatorError
 from agent.events import EventLog, Listener
-from agent.git import Git
+from agent.git import Git, ObjectMissing
 from agent.index.history import Commit, log_arguments, parse_log
 from agent.index.index import Index
 from agent.index.source import TreeSource
@@ -175,8 +175,12 @@ def _index(run: Run, base: BaseTree) -> Index:
 
 
 def _history(base: BaseTree) -> tuple[Commit, ...]:
-    """What earlier commits say about which files; next to nothing where only the base commit was fetched."""
-    return parse_log(base.git.run(log_arguments(base.sha, HISTORY_COMMITS)))
+    """What earlier commits say about which files; next to nothing where only the base commit was fetched, nothing
+    where their trees are not there (a partial clone, a damaged store): it is a hint and no run depends on it."""
+    try:
+        return parse_log(base.git.run(log_arguments(base.sha, HISTORY_COMMITS)))
+    except ObjectMissing:
+        return ()
 
 
 def _context(run: Run, harness: Harness, index: Index) -> ToolContext:

@@ -88,8 +88,9 @@ def test_unusable_checkouts_are_named(user: Repository, tmp_path: Path) -> None:
         clone_local(Repository(tmp_path / "sha256", "--object-format=sha256").path, tmp_path / "x.git")
     bare = tmp_path / "bare"
     Git.init(bare)
-    with pytest.raises(NotARepository):
-        clone_local(bare, tmp_path / "x.git")
+    for alone in (bare, user.git_dir):
+        with pytest.raises(NotARepository, match="Name a checkout"):
+            clone_local(alone, tmp_path / "x.git")
 
 
 def test_no_program_of_the_checkout_is_started(user: Repository, tmp_path: Path) -> None:
@@ -214,6 +215,27 @@ def test_a_change_arrives_in_the_checkout(user: Repository, base: BaseTree, tmp_
     assert (user.path / "b.py").read_text() == "mine\n"
     assert not (tmp_path / "p").exists()
     assert not [p for p in user.path.rglob(".*") if p.name.startswith(".a.py")]
+
+
+@pytest.mark.parametrize("told", [{".gitattributes": "*.py text eol=crlf\n"}, {"core.autocrlf": "true"}])
+def test_lines_end_as_the_checkout_has_them(user: Repository, tmp_path: Path, told: dict[str, str]) -> None:
+    for name, value in told.items():
+        if name.startswith("core."):
+            user.git("config", name, value)
+        else:
+            user.commit({name: value})
+    for name in ("a.py", "pkg/c.py"):
+        (user.path / name).unlink()
+    user.git("checkout", "-q", ".")
+    assert (user.path / "a.py").read_bytes() == b"a = 1\r\n"
+    sha = clone_local(user.path, tmp_path / "own.git")
+    with Git(tmp_path / "own.git") as git:
+        base = BaseTree.load(git, sha)
+        draft = base.draft().with_file("a.py", b"a = 2\nb = 2\n").without("pkg/c.py")
+        apply(user.path, draft.change_set(), base=base, patch=tmp_path / "p")
+    assert (user.path / "a.py").read_bytes() == b"a = 2\r\nb = 2\r\n"
+    assert not (user.path / "pkg").exists()
+    assert user.git("diff", "--numstat") == "2\t1\ta.py\n0\t1\tpkg/c.py"
 
 
 def edit(user: Repository) -> None:
