@@ -146,6 +146,7 @@ def attempt(sandbox: Sandbox, line: str, folder: Path, env: Mapping[str, str], e
             **tools,
             **env,
             "GOTOOLCHAIN": "local",
+            "GOMODCACHE": "/tmp/go",  # this machine's own is seen, read-only
             "CARGO_NET_RETRY": "0",
             "COMPOSER_HOME": "/tmp/composer",
             "GEM_HOME": "/tmp/gems",
