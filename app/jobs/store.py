@@ -228,11 +228,11 @@ class JobStore:
             rows = db.execute(sa.select(_jobs.c.state, sa.func.count()).group_by(_jobs.c.state)).all()
         return {state: dict(map(tuple, rows)).get(state.value, 0) for state in JobState}
 
-    def of_issue(self, command: Command, limit: int = 50) -> list[Job]:
-        """The jobs that worked, work or will work on the command's issue or pull request, newest first."""
-        of_issue = _jobs.c.lane == command.issue
+    def of_lane(self, lane: str, limit: int = 50) -> list[Job]:
+        """The jobs of a lane, newest first; ``Command.issue`` is that of the work on an issue or pull request."""
+        named = _jobs.c.lane == lane
         with self._read() as db:
-            rows = db.execute(sa.select(_jobs).where(of_issue).order_by(_jobs.c.sequence.desc()).limit(limit)).all()
+            rows = db.execute(sa.select(_jobs).where(named).order_by(_jobs.c.sequence.desc()).limit(limit)).all()
         return [_job(row) for row in rows]
 
     def commits(self, repository_id: int, number: int) -> frozenset[str]:

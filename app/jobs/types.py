@@ -10,7 +10,7 @@ from agent.types import Outcome, Plan, Usage, Value
 
 
 class Word(StrEnum):
-    """What a person can ask for after ``/agent``."""
+    """What a person can ask for after ``/agent``; and what a commit asks for."""
 
     FIX = "fix"
     PLAN = "plan"
@@ -23,9 +23,11 @@ class Word(StrEnum):
     WHY = "why"
     STATUS = "status"
     HELP = "help"
+    PUSHED = "pushed"
+    """Nobody writes it: somebody has added a commit to a pull request of ours."""
 
 
-AT_ONCE = frozenset({Word.STOP, Word.STATUS, Word.WHY, Word.HELP})
+AT_ONCE = frozenset({Word.STOP, Word.STATUS, Word.WHY, Word.HELP, Word.PUSHED})
 """Words that are about other jobs: they never wait for one."""
 
 
@@ -115,6 +117,8 @@ class Artefacts(Value):
     """What the job has planned and waits to be approved."""
     to_acknowledge: str = ""
     """Names the changes to tests in ``commit_sha`` that alone keep its pull request a draft."""
+    acknowledged: str = ""
+    """The commit whose changes to tests a person acknowledged by this job."""
 
 
 class Job(Value):

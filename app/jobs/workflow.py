@@ -101,7 +101,11 @@ class Work:
 
     async def of_issue(self) -> list[Job]:
         """The jobs of the same issue, newest first."""
-        return await _in_store(self._store.of_issue, self.job.command)
+        return await _in_store(self._store.of_lane, self.job.command.issue)
+
+    async def of_lane(self) -> list[Job]:
+        """The jobs of the same lane, newest first."""
+        return await _in_store(self._store.of_lane, self.job.command.lane)
 
     async def _enter(self, stage: str) -> None:
         attempts = await _in_store(self._store.enter, self.lease, stage)
@@ -157,6 +161,9 @@ class Steps(Protocol):
     async def publish(self, work: Work) -> Ending | None:
         """Publish the result of the run; never ``None``."""
 
+    async def take_back(self, work: Work) -> Ending | None:
+        """Make a pull request a draft again whose acknowledged state a commit has overtaken; never ``None``."""
+
     async def close_out(self, work: Work, ending: Ending) -> None:
         """Tell the ending in the status comment. Called for every ending but silent ones that left no trace."""
 
@@ -166,6 +173,8 @@ Step = Callable[[Work], Awaitable[Ending | None]]
 
 def course(word: Word, steps: Steps) -> Sequence[tuple[str, Step]]:
     """The stages of a job, in order."""
+    if word is Word.PUSHED:  # it only takes something back, and needs nobody's permission
+        return (("take back", steps.take_back),)
     authorised = ("authorise", steps.authorise)
     if word in _AT_ONCE:
         return (authorised, _AT_ONCE[word])

@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from urllib.parse import quote
 
 PRODUCT = "Graftsmith"
+PULL_MARK = "<!-- graftsmith:pull "
+"""How the description of a pull request of ours begins, unseen."""
 
 
 @dataclass(frozen=True)

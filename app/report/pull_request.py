@@ -27,7 +27,7 @@ from agent.types import (
 )
 from app.report import markdown as md
 from app.report import words
-from app.report.facts import NO_FINDINGS, PRODUCT, JobFacts, Review
+from app.report.facts import NO_FINDINGS, PRODUCT, PULL_MARK, JobFacts, Review
 
 _PROOFS, _LISTED, _FILES, _FINDINGS = 30, 20, 60, 20
 _PATCHES = 16_000
@@ -56,7 +56,7 @@ class Section:
 
 def marker(facts: JobFacts) -> str:
     """The hidden first line by which the pull request of this issue is found again."""
-    return f"<!-- graftsmith:pull {'pr' if facts.is_pull else 'issue'}={facts.number} -->"
+    return f"{PULL_MARK}{'pr' if facts.is_pull else 'issue'}={facts.number} -->"
 
 
 def pr_body(result: RunResult, facts: JobFacts, review: Review = NO_FINDINGS, *, limit: int = md.BODY_LIMIT) -> str:

@@ -67,6 +67,22 @@ def awaiting(job: Job, published: Sequence[Job], of_issue: Sequence[Job]) -> Job
     return None if planned_since else last
 
 
+def overtaken(job: Job, head: str, of_issue: Sequence[Job], pushes: Sequence[Job]) -> str:
+    """The commit that a person has acknowledged and that is not ``head`` any more; empty where there is none, or where
+    that was told already: whoever marks the pull request as ready after that does so without us. Pure.
+
+    Args:
+        of_issue: the jobs of the pull request itself, newest first.
+        pushes: those that other commits led to, newest first; ``job`` may be one of them.
+    """
+    last = next((other for other in of_issue if other.artefacts.acknowledged), None)
+    if last is None or last.artefacts.acknowledged == head:
+        return ""
+    later = (other for other in pushes if other.id != job.id and other.sequence > last.sequence)
+    told = any(other.ending is not None and not other.ending.silent for other in later)
+    return "" if told else last.artefacts.acknowledged
+
+
 def joined(*parts: str) -> str:
     return "\n\n".join(part for part in parts if part)
 

@@ -10,7 +10,7 @@ from app.github import NotFound
 from app.jobs.types import Ending, Word
 from app.jobs.workflow import Work
 from app.report import Closing, Progress
-from app.steps.approving import acknowledge_tests
+from app.steps.approving import acknowledge_tests, take_back
 from app.steps.asked import asked_for
 from app.steps.briefing import Briefing
 from app.steps.files import ACCOUNT, PATCH
@@ -82,6 +82,9 @@ class GitHubSteps:
             return None
         return Ending(outcome=result.outcome, reason=result.reason, next_step=result.next_step)
 
+    async def take_back(self, work: Work) -> Ending | None:
+        return await take_back(self._site, work)
+
     async def publish(self, work: Work) -> Ending | None:
         return await self._publishing.publish(work)
 
@@ -98,6 +101,7 @@ class GitHubSteps:
             reason=ending.reason,
             next_step=ending.next_step,
             pull_number=artefacts.pull_number,
+            draft=work.job.command.word is Word.PUSHED,
             kept_branch=artefacts.branch or "" if artefacts.pull_number is None else "",
             patch=files.text(work.job.id, PATCH),
             account=files.text(work.job.id, ACCOUNT),

@@ -87,3 +87,20 @@ class IssueLabeled(Envelope):
 
 class CommentCreated(Envelope):
     comment: Comment
+
+
+class Pull(_Part):
+    number: Id
+    state: Name
+    draft: Flag = False
+    body: Text | None = None
+    user: Account
+
+
+class PullSynchronized(_Part):
+    """A commit has come to the head branch of a pull request."""
+
+    sender: Account
+    repository: Repository
+    pull_request: Pull
+    installation: Installation | None = None

@@ -13,10 +13,11 @@ from typing import Any
 from pydantic import ValidationError
 
 from app.jobs.types import Command, Word
+from app.report.facts import PULL_MARK
 from app.webhooks import commands
-from app.webhooks.events import Account, CommentCreated, Envelope, IssueLabeled
+from app.webhooks.events import Account, CommentCreated, Envelope, IssueLabeled, PullSynchronized
 
-SUPPORTED = frozenset(Word) - {Word.UNDO}
+SUPPORTED = frozenset(Word) - {Word.UNDO, Word.PUSHED}
 _ON_CLOSED = frozenset({Word.STOP, Word.STATUS, Word.WHY, Word.HELP})
 
 
@@ -87,9 +88,43 @@ def _commented(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
     return _command(event, rules, event.comment.user, found, comment_id=event.comment.id)
 
 
+def _pushed(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
+    """Whoever pushed: a commit can only take something back."""
+    event = PullSynchronized.model_validate(payload)
+    for reason, applies in _NOTHING_TO_TAKE_BACK:
+        if applies(event):
+            return Ignored(reason)
+    assert event.installation is not None
+    return Command(
+        word=Word.PUSHED,
+        text=Word.PUSHED.value,
+        installation_id=event.installation.id,
+        repository_id=event.repository.id,
+        repository=event.repository.full_name,
+        number=event.pull_request.number,
+        is_pull=True,
+        requester=event.sender.login,
+        requester_id=event.sender.id,
+    )
+
+
+# Checked in order; the first that applies is the reason. What was acknowledged is only known in the job.
+_NOTHING_TO_TAKE_BACK: tuple[tuple[str, Callable[[PullSynchronized], bool]], ...] = (
+    ("no installation: not a delivery to an App", lambda e: e.installation is None),
+    (
+        "a pull request of somebody else",
+        lambda e: e.pull_request.user.type != "Bot" or not (e.pull_request.body or "").startswith(PULL_MARK),
+    ),
+    ("our own commit", lambda e: e.sender.id == e.pull_request.user.id),
+    ("a draft already", lambda e: e.pull_request.draft),
+    ("closed", lambda e: e.pull_request.state != "open"),
+    ("the repository is archived or disabled", lambda e: e.repository.archived or e.repository.disabled),
+)
+
 _JUDGES: Mapping[tuple[str, str], Callable[[Mapping[str, Any], Rules], Command | Ignored]] = {
     ("issues", "labeled"): _labeled,
     ("issue_comment", "created"): _commented,
+    ("pull_request", "synchronize"): _pushed,
 }
 
 # Checked in order; the first that applies is the reason.

@@ -71,6 +71,9 @@ class FolderSteps:
         await work.save(artefacts=artefacts)
         return Ending(outcome=Outcome.PROPOSED, reason=f"pull request {number}")
 
+    async def take_back(self, work: Work) -> Ending | None:
+        return None
+
     async def close_out(self, work: Work, ending: Ending) -> None:
         await self._moment()
         await work.check()

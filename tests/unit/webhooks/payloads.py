@@ -38,6 +38,27 @@ def labeled(label: str = "agent", **more: Any) -> dict[str, Any]:
     }
 
 
+def pushed(**more: Any) -> dict[str, Any]:
+    """A person has pushed to a pull request of ours that is ready."""
+    pull = {
+        **issue(body="<!-- graftsmith:pull issue=12 -->\n\nText"),
+        "number": 15,
+        "draft": False,
+        "user": account("graftsmith[bot]", 900, "Bot"),
+    }
+    return {
+        "action": "synchronize",
+        "number": 15,
+        "before": "a" * 40,
+        "after": "b" * 40,
+        "pull_request": {**pull, **more.pop("pull", {})},
+        "repository": repository(),
+        "sender": account(),
+        "installation": {"id": 99},
+        **more,
+    }
+
+
 def commented(body: str, *, user: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     user = user or account()
     return {

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from app.jobs.types import Command, Word
 from app.webhooks.policy import Ignored, Rules, decide
-from tests.unit.webhooks.payloads import account, commented, issue, labeled, repository
+from tests.unit.webhooks.payloads import account, commented, issue, labeled, pushed, repository
 
 RULES = Rules(label="agent", allowed_bots=frozenset({"helper[bot]"}), app_id=500)
 
@@ -169,3 +169,36 @@ def test_a_command_survives_its_json_form() -> None:
     got = command("issue_comment", commented("/agent fix ünï 🎉"))
     assert Command.model_validate_json(got.model_dump_json()) == got
     assert "🎉" in json.loads(got.model_dump_json())["text"]
+
+
+# ── commits on pull requests of ours ──
+
+
+def test_a_commit_of_somebody_else_takes_back_what_was_acknowledged() -> None:
+    got = command("pull_request", pushed())
+    assert (got.word, got.number, got.is_pull, got.requester) == (Word.PUSHED, 15, True, "maintainer")
+    assert got.lane == "42/15/pushed"
+    assert command("pull_request", pushed(sender=account("pre-commit-ci[bot]", 77, "Bot"))).word is Word.PUSHED
+
+
+@pytest.mark.parametrize(
+    ("payload", "expected"),
+    [
+        (pushed(sender=account("graftsmith[bot]", 900, "Bot")), "our own commit"),
+        (pushed(pull={"draft": True}), "a draft already"),
+        (pushed(pull={"state": "closed"}), "closed"),
+        (pushed(pull={"body": "Text"}), "a pull request of somebody else"),
+        (pushed(pull={"body": None}), "a pull request of somebody else"),
+        (pushed(pull={"user": account("mallory", 8)}), "a pull request of somebody else"),
+        (pushed(installation=None), "no installation: not a delivery to an App"),
+        (pushed(repository=repository(archived=True)), "the repository is archived or disabled"),
+        (pushed(action="opened"), "event not used: pull_request/opened"),
+        (pushed(pull={"user": None}), "malformed payload: pull_request.user: "),
+    ],
+)
+def test_other_commits_start_nothing(payload: dict[str, Any], expected: str) -> None:
+    assert reason("pull_request", payload).startswith(expected)
+
+
+def test_nobody_can_write_that_a_commit_came() -> None:
+    assert reason("issue_comment", commented("/agent pushed")) == "command not supported"
