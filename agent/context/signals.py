@@ -13,13 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from agent.context.issue import Frame, Issue
-from agent.context.lexical import Lexical, Scores, damped, query_of
+from agent.context.lexical import Lexical, Query, Scores, damped, query_of
 from agent.context.past import Past
 from agent.index.corpus import Floats
 from agent.index.graph import Graph
 from agent.index.history import Commit
 from agent.index.index import Index
-from agent.index.words import words
+from agent.index.words import Stems, words
+
+Signals = dict[str, Floats]
+"""Name → values (F)."""
 
 _TOP = (1.0, 0.5, 0.33)
 
@@ -42,8 +45,8 @@ class Evidence:
     whole: Scores
     title: Scores
     prose: Scores
-    stems: Mapping[str, float]
-    title_stems: Mapping[str, float]
+    stems: Query
+    title_stems: Query
     files: Mapping[str, Floats]
 
 
@@ -56,52 +59,82 @@ def gather(
         history: earlier commits, newest first.
         meaning: similarity (C) of each chunk.
     """
-    graph = index.graph
     wanted = np.ones(len(index.paths), bool)
-    wanted[list(graph.tests)] = False
+    wanted[list(index.graph.tests)] = False
     lexical = index.cached("lexical", lambda: Lexical(index.corpus, wanted))
-    stems = index.corpus.vocabulary.stems
-    said = {name: query_of(stems.of(words(text))) for name, text in _texts(issue).items()}
-    title3 = {stem: 3 * weight for stem, weight in said["title"].items()}
-    query = damped(title3, said["prose"], said["code"], said["traces"])
-    title = damped(said["title"])
-    names = damped(query_of(stems.of(words(" ".join(issue.said)))))
-    scores = {
-        "whole": lexical.score(query),
-        "title": lexical.score(title),
-        "prose": lexical.score(damped(said["title"], said["prose"])),
-        "said": lexical.score(names),
-        "traces": lexical.score(damped(said["traces"])),
+    queries = _queries(issue, index.corpus.vocabulary.stems)
+    scores = {name: lexical.score(query) for name, query in queries.items()}
+    files = {
+        **_by_text(index, scores),
+        **_by_place(index, issue, queries),
+        **_by_name(index, issue, wanted),
+        "tests": through_tests(index, queries["title"]),
+        "imports": imports_of(scores["whole"].files, index.graph),
     }
-    files: dict[str, Floats] = {}
-    for name, score in scores.items():
-        files[f"{name}: best function"], files[f"{name}: best functions"] = best_chunks(score.chunks, index)
-        files[f"{name}: file"] = score.files
-    files = {name: values for name, values in files.items() if name in _WANTED}
-    files["path"] = path_words(index, query)
-    files["path title"] = path_words(index, title)
-    files["path names"] = path_words(index, names)
-    files["path mentioned"] = mentioned_paths(issue, graph)
-    files["links"] = frames_in(issue.links, graph)
-    files["traceback"] = frames_in(issue.frames, graph)
-    files["definitions"] = definitions(issue.names, graph)
-    files["definitions titled"] = titled(issue, graph)
-    files["usage"] = usage(issue.names, index, wanted)
-    files["qualified"] = qualified(issue.said, graph)
-    files["imported"] = imported(issue, graph)
-    files["file named"] = named_files(issue, graph)
-    files["tests"] = through_tests(index, title)
-    files["imports"] = imports_of(scores["whole"].files, graph)
     if history:
-        past = index.cached(f"past {history[0].sha} {len(history)}", lambda: Past(history, stems, index.paths, wanted))
-        files["history"] = past.signal(title)
-        files["subjects"] = past.subjects(title)
-        files["commits named"] = past.named(issue)
+        files |= _by_history(index, issue, queries["title"], history, wanted)
     if meaning is not None:
         files["meaning: best functions"] = best_chunks(meaning, index)[1]
     keep = wanted.astype(np.float32)
     files = {name: (values * keep).astype(np.float32) for name, values in files.items()}
-    return Evidence(index, issue, lexical, scores["whole"], scores["title"], scores["prose"], query, title, files)
+    whole, title, prose = scores["whole"], scores["title"], scores["prose"]
+    return Evidence(index, issue, lexical, whole, title, prose, queries["whole"], queries["title"], files)
+
+
+def _queries(issue: Issue, stems: Stems) -> dict[str, Query]:
+    """The issue as several questions: what only the title asks must not drown in what the body says."""
+    traces = " ".join(f"{frame.function} {frame.path.rpartition('/')[2]}" for frame in issue.frames)
+
+    def said(text: str) -> Query:
+        return query_of(stems.of(words(text)))
+
+    title, prose = said(issue.title), said(issue.prose)
+    shown = said(f"{traces} {' '.join(issue.messages)}")
+    return {
+        "whole": damped({stem: 3 * weight for stem, weight in title.items()}, prose, said(issue.code), shown),
+        "title": damped(title),
+        "prose": damped(title, prose),
+        "said": damped(said(" ".join(issue.said))),
+        "traces": damped(shown),
+    }
+
+
+def _by_text(index: Index, scores: Mapping[str, Scores]) -> Signals:
+    found: dict[str, Floats] = {}
+    for name, score in scores.items():
+        found[f"{name}: best function"], found[f"{name}: best functions"] = best_chunks(score.chunks, index)
+        found[f"{name}: file"] = score.files
+    return {name: values for name, values in found.items() if name in _WANTED}
+
+
+def _by_place(index: Index, issue: Issue, queries: Mapping[str, Query]) -> Signals:
+    graph = index.graph
+    return {
+        "path": path_words(index, queries["whole"]),
+        "path title": path_words(index, queries["title"]),
+        "path names": path_words(index, queries["said"]),
+        "path mentioned": mentioned_paths(issue, graph),
+        "file named": named_files(issue, graph),
+        "links": frames_in(issue.links, graph),
+        "traceback": frames_in(issue.frames, graph),
+    }
+
+
+def _by_name(index: Index, issue: Issue, wanted: np.ndarray) -> Signals:
+    graph = index.graph
+    return {
+        "definitions": definitions(issue.names, graph),
+        "definitions titled": titled(issue, graph),
+        "usage": usage(issue.names, index, wanted),
+        "qualified": qualified(issue.said, graph),
+        "imported": imported(issue, graph),
+    }
+
+
+def _by_history(index: Index, issue: Issue, title: Query, history: Sequence[Commit], wanted: np.ndarray) -> Signals:
+    stems = index.corpus.vocabulary.stems
+    past = index.cached(f"past {history[0].sha} {len(history)}", lambda: Past(history, stems, index.paths, wanted))
+    return {"history": past.signal(title), "subjects": past.subjects(title), "commits named": past.named(issue)}
 
 
 _SIDE = frozenset(
@@ -126,16 +159,6 @@ def prior(index: Index) -> Floats:
         return out
 
     return index.cached("prior", make)
-
-
-def _texts(issue: Issue) -> dict[str, str]:
-    traces = " ".join(f"{frame.function} {frame.path.rpartition('/')[2]}" for frame in issue.frames)
-    return {
-        "title": issue.title,
-        "prose": issue.prose,
-        "code": issue.code,
-        "traces": traces + " " + " ".join(issue.messages),
-    }
 
 
 def best_chunks(chunks: Floats, index: Index) -> tuple[Floats, Floats]:
@@ -179,13 +202,17 @@ def _path_lengths(index: Index) -> Floats:
     return np.array([2.0 + path.count("/") for path in index.paths], dtype=np.float32)
 
 
+_NAMESAKES = 2
+
+
 def mentioned_paths(issue: Issue, graph: Graph) -> Floats:
-    """Files whose path, or the end of it, stands in the text."""
+    """Files whose path, or its end, stands in the text. A bare name that many files have may be the user's own."""
     out = np.zeros(len(graph.paths), np.float32)
     for path in issue.paths:
         found = reached(path, graph)
-        for number in found:
-            out[number] = max(out[number], (1.0 if "/" in path else 0.6) / len(found))
+        if "/" in path or len(found) <= _NAMESAKES:
+            for number in found:
+                out[number] = max(out[number], (1.0 if "/" in path else 0.6) / len(found))
     return out
 
 
@@ -233,7 +260,7 @@ def titled(issue: Issue, graph: Graph) -> Floats:
     """Files that define a function or class whose name is a word of the title, in the same case."""
     out = np.zeros(len(graph.paths), np.float32)
     elsewhere = set(words(f"{issue.prose} {issue.code}"))
-    for word in set(words(issue.title)):
+    for word in dict.fromkeys(words(issue.title)):  # in their order, because sums of fractions depend on it
         if len(word) > 2 or word in elsewhere:
             found = graph.defined.get(word, ())
             homes = {f for f, at in found if graph.records[f].symbols[at].kind != "variable"} - graph.tests
@@ -367,8 +394,7 @@ def through_tests(index: Index, query: Mapping[str, float], *, top: int = 8) -> 
             continue
         number = int(index.corpus.chunk_number[chunk])
         targets = {t for t in graph.imports(file) if t not in graph.tests}
-        words_here = set(index.words_of(file, number))
-        for name in words_here:
+        for name in index.words_of(file, number):
             homes = {f for f, _ in graph.defined.get(name, ())} & targets
             for home in homes:
                 out[home] += scores[chunk] / len(homes) / 4

@@ -4,12 +4,15 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from agent.context.issue import read_issue
-from agent.context.signals import named_files, titled
+from agent.context.signals import mentioned_paths, named_files, titled
 from agent.index.history import Commit, parse_log, read_history
 from tests.unit.index.helpers import index_of
 
@@ -88,6 +91,13 @@ def test_a_file_that_is_called_by_its_name(tmp_path: Path) -> None:
     assert named == {"b/mail.ts": 0.5, "shop/mail.py": 0.5, "shop/cart.py": 1.0}
 
 
+def test_a_bare_name_that_many_files_have_may_be_the_users_own(tmp_path: Path) -> None:
+    tree = dict.fromkeys(("a/models.py", "b/models.py", "c/models.py", "a/once.py", "c/deep/models.py"), "x = 1\n")
+    graph = index_of(tmp_path, tree).graph
+    said = mentioned_paths(read_issue("Crash\n\nmy models.py, and once.py, and deep/models.py"), graph)
+    assert {path for path, value in zip(graph.paths, said, strict=True) if value} == {"a/once.py", "c/deep/models.py"}
+
+
 def test_a_title_names_definitions_in_their_own_case(tmp_path: Path) -> None:
     tree = {**TREE, "a/q.py": "class Q:\n    pass\n\nclass Mail:\n    pass\n", "b/c.py": "Cart = 1\n"}
     index = index_of(tmp_path, tree)
@@ -112,6 +122,34 @@ def test_what_a_snippet_imports_counts_as_far_as_it_is_talked_about(tmp_path: Pa
 def test_same_input_same_result(tmp_path: Path) -> None:
     index = index_of(tmp_path, TREE)
     assert index.search("cart price") == index.search("cart price")
+
+
+def test_no_order_of_a_set_gets_into_a_score(tmp_path: Path) -> None:
+    names = [f"name{number}" for number in range(60)]
+    tree = {f"lib/m{i}.py": "".join(f"def {name}(): pass\n" for name in names[: 7 * i]) for i in range(1, 9)}
+    tree["tests/test_m.py"] = "".join(f"from lib.m{i} import *\n" for i in range(1, 9)) + "".join(f"{n}()\n" for n in names)
+    index_of(tmp_path, tree)
+    issue = " ".join(["test", *names])
+    script = (
+        "import sys, hashlib\n"
+        "from pathlib import Path\n"
+        "from agent.context.issue import read_issue\n"
+        "from agent.context.signals import gather\n"
+        "from agent.index.index import Index\n"
+        "from agent.index.source import DirectorySource\n"
+        "if __name__ == '__main__':\n"
+        "    found = gather(Index.open(None, DirectorySource(Path(sys.argv[1]))), read_issue(sys.argv[2])).files\n"
+        "    print({name: hashlib.sha1(values.tobytes()).hexdigest() for name, values in sorted(found.items())})\n"
+    )
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", script, str(tmp_path), issue],
+            env={**os.environ, "PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True,
+        ).stdout
+        for seed in "123"
+    }  # fmt: skip
+    assert len(answers) == 1
+    assert "tests" in answers.pop()
 
 
 def test_history_files_with_bad_lines(tmp_path: Path) -> None:
