@@ -1,6 +1,7 @@
 """How well the index finds what an issue's fix touches: files, functions, and what fits into a prompt.
 
     .venv/bin/python -m bench.localization --cases dev.jsonl --repos repos.json [--by-repo] [--out FILE]
+    .venv/bin/python -m bench.localization --cases dev.jsonl --repos repos.json --embeddings http://127.0.0.1:8091/v1
     .venv/bin/python -m bench.localization --own
 
 A case is a JSON line {"instance_id", "repo", "base_commit", "problem_statement", "gold_files", "gold_functions"};
@@ -25,10 +26,12 @@ from typing import Any, NamedTuple
 
 from agent.context.build import build
 from agent.context.search import FunctionHit
+from agent.context.semantic import Semantic
 from agent.index.history import Commit, log_arguments, parse_log
 from agent.index.index import Indexer
 from agent.index.source import TreeSource
-from agent.types import Task
+from agent.model.embeddings import OpenAIEmbedder
+from agent.types import ModelEndpoint, Task
 from bench.localization_cases import cases as history_cases
 
 FILE_KS = (1, 3, 5, 10, 20)
@@ -93,30 +96,42 @@ class Options:
     store: Path
     history: int
     suffixes: tuple[str, ...]
-    budget: int
+    budgets: tuple[int, ...]
+    embeddings: str = ""
+    """Address of an OpenAI-compatible endpoint; '' leaves meaning out."""
     k: int = 20
 
 
 def run(cases: Sequence[Mapping[str, Any]], options: Options) -> Iterator[dict[str, Any]]:
     """One row a case: what was found, and how long it took."""
+    meaning = _meaning(options)
     with Indexer(options.store, jobs=2) as indexer:
         for number, case in enumerate(cases, start=1):
             row = {key: case[key] for key in ("instance_id", "repo", "gold_files", "gold_functions")}
             try:
-                row.update(_one(case, indexer, options))
+                row.update(_one(case, indexer, meaning, options))
             except Exception as error:  # a failed case is a miss, never left out
-                row.update(files=[], functions=[], shown=[], seconds=0.0, query_ms=0.0, error=repr(error))
+                shown = {str(budget): [] for budget in options.budgets}
+                row.update(files=[], functions=[], shown=shown, seconds=0.0, query_ms=0.0, error=repr(error))
             yield row
             if number % 20 == 0:
                 print(f"{number}/{len(cases)}", file=sys.stderr, flush=True)
 
 
-def _one(case: Mapping[str, Any], indexer: Indexer, options: Options) -> dict[str, Any]:
+def _meaning(options: Options) -> Semantic | None:
+    if not options.embeddings:
+        return None
+    endpoint = ModelEndpoint(base_url=options.embeddings, model="bench")
+    return Semantic(OpenAIEmbedder(endpoint), options.store.with_suffix(".vectors"))
+
+
+def _one(case: Mapping[str, Any], indexer: Indexer, meaning: Semantic | None, options: Options) -> dict[str, Any]:
     git = options.repos[case["repo"]]
     tree = Commitish(git, case["base_commit"], options.suffixes)
     try:
         began = time.perf_counter()
         index = indexer.index(TreeSource(tree))
+        index.meaning = meaning
         past = history(git, case["base_commit"], options.history) if options.history else None
         issue = case["problem_statement"]
         result = index.search(issue, options.k, past)
@@ -125,11 +140,11 @@ def _one(case: Mapping[str, Any], indexer: Indexer, options: Options) -> dict[st
         began = time.perf_counter()
         index.search(issue, options.k)
         query_ms = 1000 * (time.perf_counter() - began)
-        shown = []
-        if options.budget:
-            title, _, body = issue.partition("\n")
-            text = build(index, Task(title=title, body=body), options.budget, "bench", history=past)
-            shown = shown_functions(text, result.functions)
+        title, _, body = issue.partition("\n")
+        shown = {}
+        for budget in options.budgets:
+            text = build(index, Task(title=title, body=body), budget, "bench", history=past)
+            shown[str(budget)] = shown_functions(text, result.functions)
         return {
             "files": [hit.path for hit in result.files],
             "functions": [f"{hit.path}::{hit.name}" for hit in result.functions],
@@ -171,15 +186,15 @@ def interval(hit: Sequence[bool]) -> tuple[float, float]:
     return 100 * shares[25], 100 * shares[974]
 
 
-def table(rows: Sequence[Mapping[str, Any]], *, budget: int) -> str:
+def table(rows: Sequence[Mapping[str, Any]], *, budgets: Sequence[int]) -> str:
     """The metrics as Markdown."""
     lines = ["| metric | value | 95 % interval |", "| --- | --- | --- |"]
-    wanted: list[tuple[str, str, int | None]] = [(f"file Acc@{k}", "file", k) for k in FILE_KS]
-    wanted += [(f"function Acc@{k}", "functions", k) for k in FUNCTION_KS]
-    if budget:
-        wanted.append((f"all gold functions inside {budget} tokens", "shown", None))
-    for label, kind, k in wanted:
-        hit = hits(rows, kind, k)
+    found = [(f"file Acc@{k}", hits(rows, "file", k)) for k in FILE_KS]
+    found += [(f"function Acc@{k}", hits(rows, "functions", k)) for k in FUNCTION_KS]
+    for budget in budgets:
+        inside = [{**row, "shown": row["shown"][str(budget)]} for row in rows]
+        found.append((f"all gold functions inside {budget} tokens", hits(inside, "shown", None)))
+    for label, hit in found:
         if hit:
             low, high = interval(hit)
             lines.append(f"| {label} | {100 * sum(hit) / len(hit):.1f} | {low:.1f}–{high:.1f} |")
@@ -200,7 +215,8 @@ def main() -> None:
     parser.add_argument("--store", type=Path, default=Path("/tmp/graftsmith-bench.sqlite"))  # noqa: S108
     parser.add_argument("--history", type=int, default=8000)
     parser.add_argument("--suffix", nargs="*", default=[".py"])
-    parser.add_argument("--budget", type=int, default=8000, help="tokens of the context; 0 leaves it out")
+    parser.add_argument("--budget", type=int, nargs="*", default=[8000], help="tokens of the context; several, or none")
+    parser.add_argument("--embeddings", default="", help="OpenAI-compatible address; see bench.embedding_endpoint")
     parser.add_argument("--only", default="", help="part of an instance id or repository")
     parser.add_argument("--every", type=int, default=1, help="take every n-th case")
     parser.add_argument("--by-repo", action="store_true")
@@ -222,14 +238,15 @@ def main() -> None:
         arguments.store,
         arguments.history,
         suffixes,
-        0 if arguments.own else arguments.budget,
+        () if arguments.own else tuple(arguments.budget),
+        arguments.embeddings,
     )
     rows = list(run(cases[:: arguments.every], options))
     if not rows:
         raise SystemExit("There is no case to run: a shallow clone has no history, and --only may match nothing.")
     if arguments.out:
         arguments.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    print(table(rows, budget=options.budget))
+    print(table(rows, budgets=options.budgets))
     if arguments.by_repo:
         for repo in sorted({row["repo"] for row in rows}):
             own = [row for row in rows if row["repo"] == repo]
