@@ -127,7 +127,9 @@ def test_same_input_same_result(tmp_path: Path) -> None:
 def test_no_order_of_a_set_gets_into_a_score(tmp_path: Path) -> None:
     names = [f"name{number}" for number in range(60)]
     tree = {f"lib/m{i}.py": "".join(f"def {name}(): pass\n" for name in names[: 7 * i]) for i in range(1, 9)}
-    tree["tests/test_m.py"] = "".join(f"from lib.m{i} import *\n" for i in range(1, 9)) + "".join(f"{n}()\n" for n in names)
+    tree["tests/test_m.py"] = "".join(f"from lib.m{i} import *\n" for i in range(1, 9)) + "".join(
+        f"{n}()\n" for n in names
+    )
     index_of(tmp_path, tree)
     issue = " ".join(["test", *names])
     script = (
