@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from agent.context.documents import asked, documents
 from agent.context.fence import fence
 from agent.context.lexical import Lexical, query_of
 from agent.context.overview import Count, conventions, cut, facts
@@ -27,6 +28,9 @@ from agent.types import Task
 _OVERVIEW, _CONVENTIONS, _TESTS, _NEIGHBOURS = 0.04, 0.04, 0.03, 0.03
 """Shares of the budget; all the rest goes to the functions."""
 
+_DOCUMENTS = 0.12
+"""Taken from the functions, and only where a task asks for documentation."""
+
 _LENGTH = 0.6
 """How much length counts against likelihood. Fitted; see ``docs/retrieval.md``."""
 
@@ -38,6 +42,8 @@ _SMALLEST = 24
 """Tokens; no function with its heading takes less."""
 
 _EXAMPLE = 0.1
+_NAMED = 3
+"""So many of the best functions say what the documentation is searched for."""
 
 
 def build(
@@ -71,9 +77,14 @@ def build(
     for path, text in conventions(index):
         page.add_fenced("conventions", path, text, seed, _CONVENTIONS)
         break
-    reserved = budget_tokens * (_TESTS + _NEIGHBOURS)
+    wants_documents = asked(query(task))
+    reserved = budget_tokens * (_TESTS + _NEIGHBOURS + wants_documents * _DOCUMENTS)
     shown = _functions(index, result, seed, page, page.left - reserved)
     page.add_fenced("tests", "tests that cover this code", _tests(index, result), seed, _TESTS)
+    if wants_documents:
+        names = [hit.name for hit in result.functions[:_NAMED]]
+        found = documents(index, query(task), names)
+        page.add_fenced("documents", "what the documentation says of it", found, seed, _DOCUMENTS)
     page.add_fenced("signatures", "around this code", _neighbours(index, shown), seed, _NEIGHBOURS)
     if page.left > budget_tokens * _EXAMPLE:
         page.add_fenced("example", "similar code, as an example of the style here", _example(index, shown), seed, 1.0)
@@ -129,7 +140,6 @@ def _functions(index: Index, result: SearchResult, seed: str, page: _Page, room:
     long = int(room * _LONG)
     rank = {hit: at for at, hit in enumerate(result.functions)}
     blocks: dict[str, dict[int, str]] = {}
-    headers: set[str] = set()
     shown: list[FunctionHit] = []
     for hit in sorted(result.functions, key=_worth):
         if room < _SMALLEST:
@@ -138,14 +148,14 @@ def _functions(index: Index, result: SearchResult, seed: str, page: _Page, room:
         body = _numbered(lines, hit.start, hit.end)
         if page.count(body) > long:
             body = _excerpt(lines, hit, int(room * _EXCERPT), page.count) if rank[hit] < _EXCERPTS else ""
-        prefix = "" if hit.path in blocks else f"== {hit.path}\n"
-        header = _class_header(index, hit, lines)
-        block = ("" if header in headers else header) + body
-        cost = page.count(f"{prefix}{block}\n")
+        there = blocks.get(hit.path, _imports(index, hit.path, lines) if rank[hit] == 0 else {})
+        new = {start: text for start, text in _class_header(index, hit).items() if start not in there}
+        new[hit.start] = body
+        fresh = there | new if hit.path not in blocks else new
+        cost = page.count("\n".join([*([] if hit.path in blocks else [f"== {hit.path}"]), *fresh.values(), ""]))
         if body and cost <= room:
             room -= cost
-            headers.add(header)
-            blocks.setdefault(hit.path, {})[hit.start] = block
+            blocks[hit.path] = there | new
             shown.append(hit)
     shown.sort(key=rank.__getitem__)
     text = "\n".join(_section(path, blocks[path]) for path in dict.fromkeys(hit.path for hit in shown))
@@ -179,13 +189,28 @@ def _excerpt(lines: Sequence[str], hit: FunctionHit, tokens: int, count: Count) 
     return f"{shown}\n      [… lines {low + 1}–{hit.end} of {hit.name} left out]" if count(shown) <= tokens else ""
 
 
-def _class_header(index: Index, hit: FunctionHit, lines: Sequence[str]) -> str:
+def _class_header(index: Index, hit: FunctionHit) -> dict[int, str]:
+    """Line number → first line of the class that a method stands in; empty for other functions."""
     owner = hit.name.rpartition(".")[0]
     if not owner:
-        return ""
+        return {}
     record = index.records[index.graph.number[hit.path]]
     symbol = next((s for s in record.symbols if s.name == owner and s.start <= hit.start), None)
-    return f"{symbol.start:>5} {symbol.signature}\n" if symbol is not None else ""
+    return {symbol.start: f"{symbol.start:>5} {symbol.signature}"} if symbol is not None else {}
+
+
+def _imports(index: Index, path: str, lines: Sequence[str], *, most: int = 25) -> dict[int, str]:
+    """Line number → the imports at the top of a file, whole; empty where there are none, or more than ``most`` lines.
+
+    Without them most additions to a file take a look at it first.
+    """
+    record = index.records[index.graph.number[path]]
+    body = min((symbol.start for symbol in record.symbols if symbol.kind != "variable"), default=len(lines) + 1)
+    at = [one.line for one in record.imports if one.line < body]
+    if not at:
+        return {}
+    last = next((n for n in range(max(at), body) if not lines[n - 1].strip()), body) - 1
+    return {min(at): _numbered(lines, min(at), last)} if last - min(at) < most else {}
 
 
 def _example(index: Index, shown: Sequence[FunctionHit], *, most_lines: int = 40) -> str:

@@ -108,3 +108,40 @@ def test_what_is_left_of_the_budget_shows_the_style(tmp_path: Path) -> None:
     roomy = build(index, task, 4000, "seed")
     assert "similar code, as an example of the style here\n== zoo/scale.py\n    1 def weigh(zoo):" in roomy
     assert "feed(animal)" not in roomy
+
+
+SHOP = {
+    "shop/cart.py": "import os\nfrom decimal import (\n    Decimal,\n)\n\nRATE = 1\n\n\nclass Cart:\n    def empty(self):\n        return os\n\n    def total_price(self):\n        return Decimal(0)\n\n\nclass Order:\n    def pay(self):\n        pass\n",
+    "docs/index.md": "# Shop\n" + "Nothing of interest.\n" * 70 + "\nA cart has a `total_price`.\n",
+    "docs/other.md": "# Other\n\nPlants.\n",
+    "CHANGELOG.md": "# Changes\n\nAll that matters.\n\n## 2.1.0\n\n- A thing\n" + "- Another\n" * 50,
+}  # fmt: skip
+
+
+def test_a_class_stands_before_its_methods_and_imports_before_all(tmp_path: Path) -> None:
+    text = build(index_of(tmp_path, SHOP), Task(title="Cart.total_price is wrong, empty and pay"), 4000, "seed")
+    places = [
+        text.index(f"{line}\n")
+        for line in (
+            "== shop/cart.py",
+            "    1 import os",
+            "    4 )",
+            "    9 class Cart:",
+            "   10     def empty(self):",
+            "   13     def total_price(self):",
+            "   17 class Order:",
+            "   18     def pay(self):",
+        )
+    ]
+    assert places == sorted(places)
+    assert "RATE" not in text
+
+
+def test_documentation_is_shown_where_the_task_asks_for_it(tmp_path: Path) -> None:
+    index = index_of(tmp_path, SHOP)
+    wanted = build(index, Task(title="`total_price` counts twice", body="Please document it."), 4000, "seed")
+    assert "   73 A cart has a `total_price`." in wanted
+    assert "    5 ## 2.1.0" in wanted
+    assert "# Changes" not in wanted
+    assert "Plants" not in wanted
+    assert "2.1.0" not in build(index, Task(title="`total_price` counts twice"), 4000, "seed")

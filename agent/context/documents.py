@@ -1,0 +1,100 @@
+"""Where the documentation speaks of a task's subject, and where the change log begins: shown when the task asks for it.
+
+Documentation is no candidate of the ranking, which looks for code; without this it costs a look or two to find.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+
+from agent.context.issue import read_issue
+from agent.context.lexical import Lexical, damped, query_of
+from agent.context.signals import plain
+from agent.index.index import Index
+from agent.index.words import Stems, words
+
+_ASKED = re.compile(
+    r"\b(?:document(?:ed|ation|s)?|docs?|readme|manual|(?<!no )change ?log|changes file|release notes|news)\b", re.I
+)
+_TEXT = (".md", ".rst", ".txt", ".adoc", ".markdown", ".mdx")
+_CHANGES = re.compile(r"(?:^|/)(?:changes|changelog|history|news|releases)(?:\.(?:md|rst|txt|adoc))?$", re.I)
+_ENTRY = re.compile(r"\s*(?:#+\s*)?\[?(?:v(?:ersion)?\s?)?(?:\d+\.\d+|unreleased\b|upcoming\b|next\b)", re.I)
+
+_PLACES = 2
+_AS_GOOD = 0.75
+"""Share of the best place's score that a second one must reach."""
+_BEFORE, _AFTER = 4, 7
+_NEWEST = 10
+_NAMED = 3.0
+"""How much more a name says than another word."""
+
+
+def asked(text: str) -> bool:
+    """Whether a task says that documentation or a change log is part of it."""
+    return bool(_ASKED.search(text))
+
+
+def documents(index: Index, query: str, names: Sequence[str]) -> str:
+    """Numbered pieces of the documentation that fit ``query`` best, then the newest entry of the change log.
+
+    Args:
+        names: of the functions that were found for the query; they count where it names nothing itself.
+    """
+    changes = [path for path in index.paths if _CHANGES.search(path)]
+    shown = _places(index, query, names, frozenset(changes))
+    for path in sorted(changes, key=lambda path: (path.count("/"), path))[:1]:
+        first = _newest(index.text(path).split("\n"))
+        shown[path] = [(first, first + _NEWEST)]
+    return "\n".join(_numbered(index, path, spans) for path, spans in shown.items())
+
+
+def _places(
+    index: Index, query: str, names: Sequence[str], without: Collection[str]
+) -> dict[str, list[tuple[int, int]]]:
+    """Path → first and last lines of the best places, outside the files ``without``."""
+    stems = index.corpus.vocabulary.stems
+    issue = read_issue(query)
+    exact = frozenset(plain(issue.said or names))
+    wanted = damped(query_of(stems.of(words(issue.text))), query_of(stems.of(exact), times=_NAMED))
+    is_document = np.array([path.lower().endswith(_TEXT) and path not in without for path in index.paths], bool)
+    is_document[list(index.graph.tests)] = False
+    lexical = Lexical(index.corpus, is_document)
+    scores = lexical.score(wanted).chunks
+    weight = {stem: lexical.rarity(stem) for stem in wanted}
+    found: dict[str, list[tuple[int, int]]] = {}
+    for at in np.argsort(-scores, kind="stable")[:_PLACES].tolist():
+        if scores[at] > _AS_GOOD * scores.max():
+            file = int(index.corpus.chunk_file[at])
+            piece = index.records[file].chunks[int(index.corpus.chunk_number[at])]
+            lines = index.text(index.paths[file]).split("\n")
+            said = [_said(set(words(line)), exact, stems, weight) for line in lines[piece.start - 1 : piece.end]]
+            best = piece.start + said.index(max(said))
+            span = max(piece.start, best - _BEFORE), min(len(lines), best + _AFTER)
+            found.setdefault(index.paths[file], []).append(span)
+    return found
+
+
+def _said(line: Collection[str], exact: Collection[str], stems: Stems, weight: Mapping[str, float]) -> float:
+    """How much a line with these words says of the query."""
+    rarest = {word: max((weight.get(stem, 0.0) for stem in stems(word)), default=0.0) for word in line}
+    return sum(value * (_NAMED if word in exact else 1.0) for word, value in rarest.items())
+
+
+def _newest(lines: Sequence[str]) -> int:
+    """Number of the line before the first entry; 1 where none is seen to begin."""
+    found = next((number for number, line in enumerate(lines, start=1) if _ENTRY.match(line)), 1)
+    return max(1, found - 2)
+
+
+def _numbered(index: Index, path: str, spans: Sequence[tuple[int, int]]) -> str:
+    lines = index.text(path).rstrip("\n").split("\n")
+    wanted = sorted({number for first, last in spans for number in range(first, min(last, len(lines)) + 1)})
+    out = [f"== {path}"]
+    for before, number in zip([0, *wanted], wanted, strict=False):
+        if before and number > before + 1:
+            out.append("…")
+        out.append(f"{number:>5} {lines[number - 1].rstrip()}")
+    return "\n".join(out)
