@@ -17,4 +17,5 @@ def changed(
     if before is None:
         return ToolResult(f"{path} made, {len(show.lines_of(text))} lines", draft=draft)
     where = show.changed_lines(shown(Text.decode(before).text), text)
-    return ToolResult(f"{path} changed, {f'now lines {where}' if where else 'lines removed'}", draft=draft)
+    lines = f"now line{'' if where.isdigit() else 's'} {where}" if where else "lines removed"
+    return ToolResult(f"{path} changed, {lines}", draft=draft)

@@ -13,6 +13,8 @@ _INVISIBLE = re.compile(
 )
 
 _COMPARED_LINES = 2_000
+"""Up to so many, lines that often recur are compared too."""
+_MOST_LINES = 50_000
 _SPANS = 8
 _CLOSE = 5
 
@@ -77,8 +79,9 @@ def changed_lines(before: str, after: str) -> str:
     while tail < min(len(old), len(new)) - head and old[-1 - tail] == new[-1 - tail]:
         tail += 1
     last = len(new) - tail
-    matcher = SequenceMatcher(None, old[head : len(old) - tail], new[head:last], autojunk=False)
-    if max(len(old), len(new)) - head - tail > _COMPARED_LINES:
+    size = max(len(old), len(new)) - head - tail
+    matcher = SequenceMatcher(None, old[head : len(old) - tail], new[head:last], autojunk=size > _COMPARED_LINES)
+    if size > _MOST_LINES:
         spans = [(head + 1, last)]
     else:
         spans = [

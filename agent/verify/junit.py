@@ -103,8 +103,13 @@ def _outcome(element: Element) -> tuple[TestOutcome, str, str]:
         if child is None:
             continue
         head, body = child.get("message", ""), "".join(child.itertext())
-        message = clean((body if head.strip() in body else f"{head}\n{body}").strip().encode("utf-8", "replace"))
+        message = clean((body if _repeats(body, head) else f"{head}\n{body}").strip().encode("utf-8", "replace"))
         if tag == "skipped" and child.get("type") == "pytest.xfail":
             return TestOutcome.XFAILED, message, "pytest.xfail"
         return outcome, message, head if tag == "error" else child.get("type", "")
     return TestOutcome.PASSED, "", ""
+
+
+def _repeats(body: str, head: str) -> bool:
+    """Whether every line of ``head`` stands in ``body`` too; pytest puts a mark before each."""
+    return all(line.strip() in body for line in head.splitlines())

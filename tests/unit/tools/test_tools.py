@@ -75,6 +75,23 @@ def test_list_shows_one_folder(context: ToolContext) -> None:
     assert use(context, "list", path="src").text == "new/ (1)\ncalc.py\nreport.py"
 
 
+def test_an_outline_does_not_repeat_long_signatures(context: ToolContext) -> None:
+    use(
+        context,
+        "write",
+        path="wide.py",
+        content=f"def f({', '.join(f'name_{i}: str' for i in range(40))}):\n    pass\n",
+    )
+    text = use(context, "outline", path="wide.py").text
+    assert "1-2 def f(name_0: str" in text
+    assert len(text.splitlines()[-1]) < 120
+
+
+def test_each_small_change_of_a_large_file_is_named(context: ToolContext) -> None:
+    edits = [{"search": f"line {n}\n", "replace": f"other {n}\n"} for n in (2, 2500, 4999)]
+    assert use(context, "edit", path="long.txt", edits=edits).text == "long.txt changed, now lines 2, 2500, 4999"
+
+
 def test_outline_is_that_of_the_draft(context: ToolContext) -> None:
     text = use(context, "outline", path="src/calc.py").text
     assert "6-13 class Calc" in text
@@ -189,7 +206,7 @@ def test_insert_delete_move_undo(context: ToolContext) -> None:
 
 def test_replace_symbol_replaces_a_definition(context: ToolContext) -> None:
     new = "def add(self, a, b):\n    return a + b\n"
-    assert use(context, "replace_symbol", path="src/calc.py", name="Calc.add", text=new).text.endswith("now lines 10")
+    assert use(context, "replace_symbol", path="src/calc.py", name="Calc.add", text=new).text.endswith("now line 10")
     assert b"    def add(self, a, b):\n        return a + b\n\n    def twice" in context.draft.read("src/calc.py")
     use(
         context,

@@ -57,6 +57,18 @@ def test_a_case_with_everything_around_it() -> None:
     )
 
 
+def test_a_message_that_the_trace_repeats_is_said_once() -> None:
+    head, body = (
+        "assert 1 == 2&#10; +  where 1 = f()",
+        "&gt;       assert f() == 2\nE       assert 1 == 2\nE        +  where 1 = f()",
+    )
+    xml = SUITE.format(f"<testcase name='t'><failure message='{head}'>{body}</failure></testcase>")
+    (case,) = junit.cases(xml.encode())
+    assert case.message.count("assert 1 == 2") == 1
+    (case,) = junit.cases(xml.replace("1 == 2&#10;", "1 == 3&#10;").encode())
+    assert case.message.startswith("assert 1 == 3\n")
+
+
 def test_many_cases_take_no_more_memory_than_their_outcomes() -> None:
     xml = SUITE.format("<testcase classname='c' name='t'><system-out>" + "x" * 1000 + "</system-out></testcase>")
     body = xml[xml.index("<testcase") : xml.index("</testsuite>")]
