@@ -44,7 +44,7 @@ from agent.verify.registries import Registries
 from agent.verify.static import Linters
 from agent.verify.toolchains import detect
 from agent.workspace import Workspace
-from sandbox import Limits, Sandbox, SandboxUnavailable, open_sandbox
+from sandbox import Limits, Sandbox, SandboxError, open_sandbox
 
 HISTORY_COMMITS = 2_000
 INDEX = "index.sqlite"
@@ -107,7 +107,7 @@ def run(
             ending = stages(run, stack)
         except GraftsmithError as error:
             ending = endings.of_error(error)
-        except SandboxUnavailable as error:
+        except SandboxError as error:
             ending = endings.of_error(OperatorError(error.what, why=error.why, todo=error.todo))
         except Exception as error:  # the one catch-all of this process: recorded, and told as ours
             events.emit("note", text="bug", trace=traceback.format_exc())

@@ -66,6 +66,8 @@ class Bubblewrap:
         cancelled: Cancelled | None = None,
         log: Path | None = None,
     ) -> Finished:
+        if command.unfit:
+            return Finished.unstarted(command.unfit)
         with ExitStack() as stack:
             sink = stack.enter_context(log.open("wb")) if log else None
             group = stack.enter_context(cgroup.Group(self._place, command.limits)) if self._place else None

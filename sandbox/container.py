@@ -77,6 +77,8 @@ class ContainerFallback:
         cancelled: Cancelled | None = None,
         log: Path | None = None,
     ) -> Finished:
+        if command.unfit:
+            return Finished.unstarted(command.unfit)
         limits = command.limits
         with ExitStack() as stack:
             stack.enter_context(self._one_at_a_time)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, Self
 
 from sandbox.egress.policy import Egress, Refusal
 
 MIB = 1024 * 1024
+_WORDS, _WORD_BYTES, _WORDS_BYTES = 8_000, 128 * 1024, 3 * MIB // 2
+"""What bubblewrap takes (9,000 with its own options) and what Linux takes (MAX_ARG_STRLEN, a quarter of the usual
+stack), less some room for what a sandbox adds."""
 
 OnOutput = Callable[[bytes], None]
 Cancelled = Callable[[], bool]
@@ -69,6 +73,20 @@ class Command:
     stdin: bytes = b""
     limits: Limits = Limits()
 
+    @property
+    def unfit(self) -> str:
+        """Why no system can start it, for a person; empty when one can. Its words may come from anybody."""
+        words = (*self.argv, self.cwd, *self.env, *self.env.values())
+        if any("\0" in word for word in words):
+            return "a word of it holds a NUL character"
+        try:
+            sizes = [len(os.fsencode(word)) + 1 for word in words]
+        except UnicodeEncodeError:
+            return "a word of it holds half a character (a lone surrogate)"
+        if len(words) > _WORDS or max(sizes) > _WORD_BYTES or sum(sizes) > _WORDS_BYTES:
+            return f"it is too long: at most {_WORDS} words, {_WORD_BYTES} bytes a word and {_WORDS_BYTES} in all"
+        return ""
+
 
 class End(StrEnum):
     """How a command ended."""
@@ -86,7 +104,7 @@ class Finished:
 
     end: End
     exit_code: int | None
-    """Set when ``end`` is ``EXITED``. 127: no such program."""
+    """Set when ``end`` is ``EXITED``. 127: no such program; 126: it can't be started."""
     signal: int | None
     """Set when ``end`` is ``SIGNALLED``."""
     output: bytes
@@ -101,6 +119,12 @@ class Finished:
     stderr: bytes = b""
     refused: tuple[Refusal, ...] = ()
     """Places that it tried to reach through ``Command.egress`` and must not."""
+
+    @classmethod
+    def unstarted(cls, why: str) -> Self:
+        """What is known of a command that no system can start."""
+        said = f"The command can't be started: {why}\n".encode()
+        return cls(End.EXITED, 126, None, said, len(said), 0.0)
 
     @property
     def ok(self) -> bool:

@@ -489,3 +489,29 @@ def test_the_best_one_is_chosen() -> None:
     isolation = open_sandbox().isolation
 
     assert (isolation.name, isolation.degraded) in (("bubblewrap", False), ("container-fallback", True))
+
+
+@pytest.mark.parametrize(
+    ("word", "why"),
+    [("a\0b", "NUL"), ("a\ud800", "half a character"), ("x" * 200_000, "too long"), ("é" * 70_000, "too long")],
+)
+def test_a_command_that_no_system_can_start_is_one_that_failed(sandbox: Sandbox, word: str, why: str) -> None:
+    for command in (
+        Command(("sh", "-c", ":", word), cwd="/"),
+        Command(("true",), cwd="/", env={"WORD": word}),
+        Command((word,), cwd="/"),
+    ):
+        finished = sandbox.run(command)
+        assert (finished.end, finished.exit_code) == (End.EXITED, 126)
+        assert why in finished.output.decode()
+
+
+@pytest.mark.parametrize(("count", "width"), [(7_900, 100), (8_100, 1), (7_900, 250)])
+def test_a_command_with_very_many_words(sandbox: Sandbox, count: int, width: int) -> None:
+    words = tuple(f"{number:0{width}}" for number in range(count))
+    finished = sandbox.run(Command(("sh", "-c", "echo $#", "sh", *words), cwd="/"))
+    if count * width < 1_000_000 and count < 8_000:
+        assert finished.output == f"{count}\n".encode()
+    else:
+        assert finished.exit_code == 126
+        assert b"too long" in finished.output
