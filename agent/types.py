@@ -619,6 +619,12 @@ class RunResult(Value):
     our_fault: bool = False
     """True when Graftsmith itself went wrong: nothing that the reader did or can do caused it."""
 
+    @property
+    def proven(self) -> bool:
+        """The change was accepted, and its evidence is whole. What was measured of a change that was not accepted, as
+        when the model claims that nothing had to be changed, is told and counts for nothing."""
+        return self.outcome is Outcome.PROPOSED and self.evidence.proven
+
     def measured_again(self, later: RunResult) -> RunResult:
         """This work as a later run, which asked no model, has measured it on another base."""
         fresh = ("outcome", "reason", "next_step", "our_fault", "change_set", "evidence")

@@ -94,10 +94,10 @@ def main() -> None:
         error.show()
         code = USAGE
     except BugError as error:
-        click.echo(f"graftsmith: {error}", err=True)
+        _tell(error)
         code = OUR_BUG
     except GraftsmithError as error:
-        click.echo(f"graftsmith: {error}", err=True)
+        _tell(error)
         code = USAGE
     except BrokenPipeError:  # the reader of our output has gone: nothing is left to say
         sys.stderr.close()
@@ -105,6 +105,12 @@ def main() -> None:
     except Exception as error:  # the one catch-all of this process
         code = unexpected(error)
     sys.exit(code if isinstance(code, int) else PROVEN)
+
+
+def _tell(error: Exception) -> None:
+    from app.terminal import say
+
+    say(f"graftsmith: {error}", err=True)
 
 
 def unexpected(error: Exception) -> int:

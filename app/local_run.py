@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from rich.console import Console
-
 from agent import pipeline, record
 from agent.ask import NOBODY, Asker
 from agent.budget import load_prices
@@ -27,6 +25,7 @@ from agent.workspace import apply, clone_local
 from app.aging import DAY_S, remove_old
 from app.machine import Machine, this_machine
 from app.settings import EngineSettings, load
+from app.terminal import Terminal
 
 PATCH = "change.patch"
 
@@ -57,7 +56,7 @@ class LocalRun:
     """The change as a patch; ``None`` when there is none."""
 
 
-def settings(console: Console) -> EngineSettings:
+def settings(console: Terminal) -> EngineSettings:
     """The person's own settings. A ``.env`` that the checkout brought along could raise their budget or move their
     state, so it is not read.
 

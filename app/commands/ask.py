@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from agent.ask import Asker
 from agent.errors import UserError
@@ -14,7 +13,7 @@ from agent.types import Outcome, RunResult, Task
 from app import local_run
 from app.cli import ENDED, OUR_BUG, PROVEN
 from app.commands.run import Stop
-from sandbox.text import clean
+from app.terminal import Terminal, cleaned
 
 _PROMPT = "? "
 
@@ -38,7 +37,7 @@ def ask_command(question: str, repo: Path, as_json: bool) -> int:
     \b
     Settings, from the environment or .env: OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL
     """
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     settings = local_run.settings(console)
     conversing = not question
     if conversing and as_json:
@@ -75,14 +74,14 @@ def _next_question() -> str:
 class _Seen:
     """Writes the answer as it comes, and beside it what the model looks at."""
 
-    def __init__(self, console: Console, *, quiet: bool) -> None:
+    def __init__(self, console: Terminal, *, quiet: bool) -> None:
         self._console = console
         self._quiet = quiet
 
     def hear(self, text: str) -> None:
         if not self._quiet:
             # A piece may end in the middle of what a filter would take out; single signs are all that can do harm.
-            click.echo(clean(text.encode("utf-8", "replace")), nl=False)
+            click.echo(cleaned(text), nl=False)
 
     def more(self, answer: str) -> str:
         click.echo()
@@ -93,7 +92,7 @@ class _Seen:
             self._console.print(f"· {event['name']}", style="dim", markup=False)
 
 
-def _close(console: Console, result: RunResult) -> None:
+def _close(console: Terminal, result: RunResult) -> None:
     click.echo()
     if result.outcome is not Outcome.ANSWERED:
         told = f"{result.outcome.value}: {result.reason} {result.next_step}".rstrip()

@@ -7,7 +7,6 @@ import time
 from pathlib import Path
 
 import click
-from rich.console import Console
 from rich.markdown import Markdown
 from rich.markup import escape
 
@@ -19,6 +18,7 @@ from app.demo.scene import LABEL, Scene, finished, scene
 from app.devhub.repo import SeenPull
 from app.jobs.types import Job
 from app.settings import EngineSettings, default_state_dir, load
+from app.terminal import Terminal, cleaned
 
 _PATIENCE_S = 900.0
 _TICK_S = 0.05
@@ -45,7 +45,7 @@ def demo_command(as_json: bool, keep: bool, real_model: bool, folder: Path | Non
     Everything but GitHub and the model is the real thing: webhook, job, git, sandbox, tests, proof, publishing. The
     model follows a script, in which its first change is wrong and the project's tests make it repair that.
     """
-    console = Console(stderr=as_json)
+    console = Terminal(stderr=as_json)
     model = load(EngineSettings).provider if real_model else None
     with scene(folder or default_state_dir() / "demo", model=model) as stage:
         issue = stage.open_issue()
@@ -67,7 +67,7 @@ def demo_command(as_json: bool, keep: bool, real_model: bool, folder: Path | Non
     return PROVEN if job.ending and job.ending.outcome is Outcome.PROPOSED else ENDED
 
 
-def _watch(console: Console, stage: Scene, issue: int) -> Job:
+def _watch(console: Terminal, stage: Scene, issue: int) -> Job:
     """Wait for the job's end; show its status comment's changes as they come."""
     deadline, shown = time.monotonic() + _PATIENCE_S, ""
     with console.status("Waiting for the job"):
@@ -85,7 +85,7 @@ def _watch(console: Console, stage: Scene, issue: int) -> Job:
 
 
 def _show(
-    console: Console, stage: Scene, job: Job, result: RunResult | None, pull: SeenPull | None, seconds: float
+    console: Terminal, stage: Scene, job: Job, result: RunResult | None, pull: SeenPull | None, seconds: float
 ) -> None:
     ending = job.ending
     assert ending is not None
@@ -95,11 +95,11 @@ def _show(
     if pull is not None:
         console.print(f"\nPull request #{pull.number}: {stage.hub.url}/{stage.repo.full_name}/pull/{pull.number}")
         console.rule(escape(pull.title))
-        console.print(Markdown(pull.body or ""))
+        console.print(Markdown(cleaned(pull.body or "")))
         console.rule()
 
 
-def _keep(console: Console) -> None:
+def _keep(console: Terminal) -> None:
     console.print("The pages stay up until you press Ctrl-C.")
     try:
         while True:

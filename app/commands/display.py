@@ -8,14 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
 from agent.events import Listener
 from agent.types import Coverage, Evidence, Impact, Outcome, Plan, RunResult, Stage, TestRun
 from app.report import words
-from sandbox.text import clean
+from app.terminal import Terminal, cleaned
 
 _STAGES = {
     Stage.PREPARE: "Preparing a copy",
@@ -34,14 +33,14 @@ _GOOD = frozenset({Outcome.PROPOSED, Outcome.UPDATED, Outcome.ANSWERED, Outcome.
 
 
 @contextmanager
-def progress(console: Console) -> Iterator[Listener]:
+def progress(console: Terminal) -> Iterator[Listener]:
     """A listener for a run's events that keeps one live line, and leaves a line for each stage behind."""
     with console.status("Starting") as status:
         yield _Progress(console, status)
 
 
 class _Progress:
-    def __init__(self, console: Console, status: Any) -> None:
+    def __init__(self, console: Terminal, status: Any) -> None:
         self._console = console
         self._status = status
         self._stage = ""
@@ -73,7 +72,7 @@ class _Progress:
             self.end_stage()
 
     def _now(self, what: str) -> None:
-        self._status.update(f"{self._stage}{' · ' + escape(what) if what else ''}")
+        self._status.update(f"{self._stage}{' · ' + escape(cleaned(what)) if what else ''}")
 
     def end_stage(self) -> None:
         if self._stage:
@@ -82,7 +81,7 @@ class _Progress:
 
 
 def result(
-    console: Console, result: RunResult, folder: Path, applied: tuple[str, ...], trouble: Exception | None
+    console: Terminal, result: RunResult, folder: Path, applied: tuple[str, ...], trouble: Exception | None
 ) -> None:
     """Print the end of a run: the outcome first, then the proof, then what is where."""
     colour = "green" if result.outcome in _GOOD and not result.evidence.touches_tests else "yellow"
@@ -90,7 +89,7 @@ def result(
     if result.next_step:
         console.print(f"Next: {escape(result.next_step)}")
     if result.summary:
-        console.print(f"\n{escape(clean(result.summary.encode()))}")
+        console.print(f"\n{escape(result.summary)}")
     if result.plan and result.outcome is Outcome.PLANNED:
         plan(console, result.plan)
         console.print(f"Carry it out: graftsmith run --resume {escape(result.run_id)}", soft_wrap=True)
@@ -100,7 +99,7 @@ def result(
         line = "" if finding.line is None else f":{finding.line}"
         done = " (reworked since)" if finding.reworked else ""
         said = f"{finding.problem} {finding.advice}".strip()
-        console.print(f"[yellow]review, {finding.severity}{done}:[/] {_words(finding.path)}{line}: {_words(said)}")
+        console.print(f"[yellow]review, {finding.severity}{done}:[/] {escape(finding.path)}{line}: {escape(said)}")
     for change in result.change_set.changes:
         what = "deleted" if change.content is None else "changed"
         console.print(f"  {what} {escape(change.path)}")
@@ -119,36 +118,31 @@ def result(
     console.print(f"[dim]Everything about this run: {escape(str(folder))}[/]")
 
 
-def plan(console: Console, plan: Plan) -> None:
+def plan(console: Terminal, plan: Plan) -> None:
     """The plan in the order of its steps."""
-    console.print(f"\n{_words(plan.summary)}")
+    console.print(f"\n{escape(plan.summary)}")
     for number, step in enumerate(plan.steps, 1):
         files = ", ".join((*step.files, *(f"{path} (new)" for path in step.new_files)))
-        console.print(f"  {number}. {_words(step.objective)}{f' [dim]{_words(files)}[/]' if files else ''}")
+        console.print(f"  {number}. {escape(step.objective)}{f' [dim]{escape(files)}[/]' if files else ''}")
         if step.done_when:
-            console.print(f"     [dim]done when {_words(step.done_when)}[/]")
+            console.print(f"     [dim]done when {escape(step.done_when)}[/]")
         if step.test_changes:
-            console.print(f"     [yellow]existing tests change because[/] {_words(step.test_changes)}")
+            console.print(f"     [yellow]existing tests change because[/] {escape(step.test_changes)}")
     for title, lines in (("Tests to add", plan.tests), ("Risks", plan.risks), ("Other ways", plan.alternatives)):
         if lines:
             console.print(f"{title}:")
         for line in lines:
-            console.print(f"  - {_words(line)}")
+            console.print(f"  - {escape(line)}")
 
 
-def _words(text: str) -> str:
-    """Others' text on a terminal: no control signs, no markup."""
-    return escape(clean(text.encode("utf-8", "replace")))
-
-
-def evidence(console: Console, evidence: Evidence) -> None:
+def evidence(console: Terminal, evidence: Evidence) -> None:
     """What the checks say, tests before and after, the proof, and what weakens it."""
     for check in evidence.checks:
         if check.level == "static" and not check.found:
-            console.print(f"[dim]{escape(check.tool)}: {_words(check.silent) or 'nothing new'}[/]")
+            console.print(f"[dim]{escape(check.tool)}: {escape(check.silent) or 'nothing new'}[/]")
         for found in check.found:
             said = f"{found.place}: {found.rule} {found.message}"
-            console.print(f"[red]{escape(check.tool)}:[/] {_words(said)}")
+            console.print(f"[red]{escape(check.tool)}:[/] {escape(said)}")
         if check.more:
             console.print(f"[red]{escape(check.tool)}:[/] and {check.more} more")
     if evidence.affected:
@@ -171,24 +165,24 @@ def evidence(console: Console, evidence: Evidence) -> None:
         console.print(table)
     for finding in evidence.integrity:
         what = "[yellow]tests changed, as the plan says:[/]" if finding.excused else "[red]tests weakened:[/]"
-        console.print(f"{what} {_words(finding.path)}: {_words(finding.detail)}")
+        console.print(f"{what} {escape(finding.path)}: {escape(finding.detail)}")
     for test in evidence.given_up:
-        console.print(f"[yellow]does not run any more, as the plan says:[/] {_words(test)}")
+        console.print(f"[yellow]does not run any more, as the plan says:[/] {escape(test)}")
 
 
-def _coverage(console: Console, coverage: Coverage) -> None:
-    if said := words.coverage(coverage) or _words(coverage.absent):
+def _coverage(console: Terminal, coverage: Coverage) -> None:
+    if said := words.coverage(coverage) or escape(coverage.absent):
         console.print(f"[dim]Changed lines:[/] {said}")
     for place in coverage.missed:
         lines = f"{place.start}" if place.start == place.end else f"{place.start}-{place.end}"
-        console.print(f"  [yellow]not run:[/] {_words(place.path)}:{lines}")
+        console.print(f"  [yellow]not run:[/] {escape(place.path)}:{lines}")
 
 
-def _impact(console: Console, impact: Sequence[Impact]) -> None:
+def _impact(console: Terminal, impact: Sequence[Impact]) -> None:
     table = Table("changed", "callers", "by name only", "run in a test", title="Blast radius", title_justify="left")
     for one in impact[:_SYMBOLS]:
         name = f"{one.symbol}{' (removed)' if one.removed else ''}"
-        table.add_row(_words(name), str(one.resolved), str(one.by_name), f"{one.covered} of {one.count}")
+        table.add_row(escape(name), str(one.resolved), str(one.by_name), f"{one.covered} of {one.count}")
     console.print(table)
 
 

@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from agent import prompts, record
 from agent.errors import UserError
@@ -18,8 +17,8 @@ from agent.workspace import clone_local
 from app.cli import ENDED, PROVEN
 from app.commands import display
 from app.commands.run import Stop
+from app.terminal import Terminal, say
 from sandbox import remove_tree
-from sandbox.text import clean
 
 _DIFF_LINES = 40
 
@@ -43,7 +42,7 @@ def replay_command(file: Path, repo: Path | None) -> int:
     log = record.events_file(file)
     events = [event for _, event in record.read_events(log)]
     spec, recorded = record.read_spec(log.parent), record.read_result(log.parent)
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     folder = Path(tempfile.mkdtemp(prefix="graftsmith-replay-"))
     folder.chmod(0o711)  # the sandbox's own user has to reach the checkouts in it
     try:
@@ -55,7 +54,7 @@ def replay_command(file: Path, repo: Path | None) -> int:
     finally:
         remove_tree(folder)
     for line in _told(done, recorded):
-        click.echo(line)
+        say(line)
     return PROVEN if done.same and _same_change(done, recorded) else ENDED
 
 
@@ -94,7 +93,7 @@ def _told(done: Replay, recorded: RunResult | None) -> list[str]:
         lines.append("The change is another one than the recorded")
     if recorded is not None and recorded.prompt_version != prompts.version():
         lines.append(f"The prompts have changed since: {recorded.prompt_version}, now {prompts.version()}")
-    return [clean(line.encode("utf-8", "replace")) for line in lines]
+    return lines
 
 
 def _divergence(first: Divergence, count: int) -> str:

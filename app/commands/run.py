@@ -9,7 +9,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import click
-from rich.console import Console
 
 from agent.errors import UserError
 from agent.types import Outcome, RunResult, Task
@@ -17,6 +16,7 @@ from app import local_run
 from app.cli import ENDED, OUR_BUG, PROVEN
 from app.commands import display
 from app.settings import EngineSettings
+from app.terminal import Terminal, say
 
 
 @click.command(name="run")
@@ -68,7 +68,7 @@ def run_command(
     \b
     Settings, from the environment or .env: OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL
     """
-    console = Console(stderr=True)
+    console = Terminal(stderr=True)
     settings = local_run.settings(console)
     if resume:
         wish = _resumed(settings, resume, task, revise, plan_only)
@@ -83,12 +83,12 @@ def run_command(
     if as_json:
         click.echo(_json(run, applied))
     else:
-        display.result(Console(), run.result, run.folder, applied, trouble)
+        display.result(Terminal(), run.result, run.folder, applied, trouble)
     if trouble is not None:
-        click.echo(f"graftsmith: {trouble}", err=True)
+        say(f"graftsmith: {trouble}", err=True)
     if run.result.our_fault:
         return OUR_BUG
-    done = run.result.outcome in (Outcome.PLANNED, Outcome.ANSWERED) or run.result.evidence.proven
+    done = run.result.outcome in (Outcome.PLANNED, Outcome.ANSWERED) or run.result.proven
     return PROVEN if done and trouble is None else ENDED
 
 
@@ -104,7 +104,7 @@ def _resumed(settings: EngineSettings, run: str, task: str, revise: str, plan_on
 class Stop:
     """The first Ctrl-C ends the run with its work kept; the second ends us."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Terminal) -> None:
         self._console = console
         self._asked = False
         signal.signal(signal.SIGINT, self._on_signal)
@@ -129,7 +129,7 @@ def _task(text: str) -> Task:
 
 
 def _bring_in(run: local_run.LocalRun, repo: Path, apply: bool | None) -> tuple[tuple[str, ...], UserError | None]:
-    wanted = run.result.evidence.proven if apply is None else apply
+    wanted = run.result.proven if apply is None else apply
     if not wanted or not run.result.change_set:
         return (), None
     try:
@@ -143,7 +143,7 @@ def _json(run: local_run.LocalRun, applied: tuple[str, ...]) -> str:
     return json.dumps(
         {
             **result.model_dump(mode="json"),
-            "proven": result.evidence.proven,
+            "proven": result.proven,
             "applied": list(applied),
             "folder": str(run.folder),
             "patch": str(run.patch) if run.patch else None,

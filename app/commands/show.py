@@ -10,7 +10,8 @@ from typing import Any
 import click
 
 from agent.record import events_file, read_events
-from sandbox.text import clean, shorten
+from app.terminal import all_cleaned
+from sandbox.text import shorten
 
 
 @click.command(name="show")
@@ -20,7 +21,7 @@ def show_command(file: Path, full: bool) -> None:
     """Print the event log FILE (or the run's folder) as a story: stages, model calls, tools, test runs, decisions."""
     limit = None if full else 600
     for number, event in read_events(events_file(file)):
-        text = _told(event, limit)
+        text = _told(all_cleaned(event), limit)
         at = datetime.fromtimestamp(float(event.get("at", 0))).strftime("%H:%M:%S")
         click.echo(f"{click.style(f'{number:4d} {at}', dim=True)}  {text}")
 
@@ -83,5 +84,4 @@ _TELLERS = {
 
 
 def _indented(text: str, limit: int | None) -> str:
-    shown = clean(text.encode("utf-8", "replace"), limit)
-    return "\n".join(f"        {line}" for line in shown.splitlines())
+    return "\n".join(f"        {line}" for line in shorten(text, limit).splitlines())

@@ -68,9 +68,9 @@ def check_run(result: RunResult, facts: JobFacts) -> CheckRun:
     """The check run of a job that has ended."""
     evidence = result.evidence
     failed = evidence.final is not None and bool(evidence.final.failed)
-    if evidence.proven:
+    if result.proven:
         conclusion: Conclusion = "success"
-    elif evidence.holds:
+    elif result.outcome is Outcome.PROPOSED and evidence.holds:
         conclusion = "action_required"
     else:
         conclusion = _CONCLUSIONS.get(result.outcome, "neutral")

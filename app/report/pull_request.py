@@ -126,10 +126,10 @@ def _fitting(sections: Sequence[Section], limit: int, last: Section) -> list[Sec
 
 
 def _verdict(result: RunResult) -> str:
-    mark = "✔" if result.evidence.proven else "⚠"
+    mark = "✔" if result.proven else "⚠"
     name, _, rest = words.verdict(result.evidence).partition(": ")
     lines = [f"> {mark} **{name}.** {rest[:1].upper()}{rest[1:]}"]
-    if not result.evidence.proven and result.reason:
+    if not result.proven and result.reason:
         lines.append(f"> {md.inline(result.reason)}")
     return "\\\n".join(lines)
 

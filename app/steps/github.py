@@ -110,7 +110,7 @@ class GitHubSteps:
         if result is None:
             return told
         measured = Closing.from_result(result)
-        draft = artefacts.pull_number is not None and not result.evidence.proven
+        draft = artefacts.pull_number is not None and not result.proven
         told = replace(told, answer=measured.answer, plan=measured.plan, places=measured.places)
         return replace(told, verdict=measured.verdict, cost=measured.cost, draft=draft)
 

@@ -93,7 +93,7 @@ class Publishing:
             title=report.pr_title(facts),
             body=report.pr_body(result, facts, checked),
             base_ref=brief.base_ref,
-            draft=result.outcome is not Outcome.PROPOSED or not result.evidence.proven,
+            draft=not result.proven,
         )
         made = await propose(repository, proposal, text)
         if isinstance(made, Unchanged):

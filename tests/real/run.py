@@ -29,7 +29,7 @@ from rich.table import Table
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT))
 
-from agent.types import Outcome, RunResult, TestRun  # noqa: E402
+from agent.types import RunResult, TestRun  # noqa: E402
 from app.devhub.devhub import DevHub, new_key  # noqa: E402
 from app.devhub.repo import SeenPull  # noqa: E402
 from app.devhub.serving import serving  # noqa: E402
@@ -118,7 +118,7 @@ class Seen:
 
     @property
     def proven(self) -> bool:
-        accepted = self.result.outcome is Outcome.PROPOSED and self.result.evidence.proven
+        accepted = self.result.proven
         return accepted and self.pull is not None and not self.pull.draft
 
 

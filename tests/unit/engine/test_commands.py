@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from agent.record import read_events
 from tests.flow.world import EDIT, FINISH, WRITE, call, plan
 from tests.unit.engine.conftest import Desk, MakeModel
 
@@ -61,3 +62,33 @@ def test_no_tool_of_ours_is_replaced(desk: Desk, scripted: MakeModel) -> None:
     result = ran(desk, scripted(plan()))
     assert result["outcome"] == "blocked"
     assert "has a tool 'finish'" in result["reason"]
+
+
+def test_a_line_that_no_shell_can_take_is_answered(desk: Desk, scripted: MakeModel) -> None:
+    model = scripted(
+        plan(),
+        {
+            "tool_calls": [
+                EDIT,
+                WRITE,
+                call("run_command", command="cat widget.py\0"),
+                call("run_tests", tests=["a\0b"]),
+            ]
+        },
+        {"expect": "", "tool_calls": [FINISH]},
+    )
+    result = ran(desk, model)
+    assert (result["outcome"], result["proven"]) == ("proposed", True)
+    told = [event["text"] for _, event in read_events(desk.runs[-1] / "events.jsonl") if event["kind"] == "tool_result"]
+    assert "can't be started" in told[2] and "NUL" in told[2]
+    assert "not_run" in told[3]
+
+
+def test_a_change_under_a_wrong_claim_stays_out_of_the_files(desk: Desk, scripted: MakeModel) -> None:
+    claim = call("finish", claim="already_fixed", summary="Nothing to do.")
+    model = scripted(plan(), {"tool_calls": [EDIT, WRITE, claim]}, *[{"tool_calls": [claim]}] * 6)
+    told = desk.graftsmith("run", "--task", "Count every item", "--json", "--test-command", desk.test, model=model)
+    result = json.loads(told.out)
+    assert (told.code, result["outcome"], result["proven"], result["applied"]) == (1, "tests_failing", False, [])
+    assert "You claim already_fixed, but changed widget.py" in result["reason"]
+    assert desk.repository.git("status", "--short") == ""

@@ -7,11 +7,11 @@ import json
 from typing import Any
 
 import pytest
-from rich.console import Console
 
 from agent.record import read_events
 from agent.types import Evidence
 from app.commands import display
+from app.terminal import Terminal
 from tests.flow.world import EDIT, FINISH, WRITE, call, plan
 from tests.unit.engine.conftest import Desk, MakeModel
 from tests.unit.verify.test_static import FLAKE8
@@ -76,6 +76,6 @@ def test_with_no_round_left_the_change_is_tested_and_is_not_ready(linted: Desk, 
     assert (done["outcome"], done["proven"], suites(events)) == ("proposed", False, 1)
     assert "New findings of flake8 are left" in done["reason"]
     assert done["evidence"]["final"]["status"] == "ok" and done["evidence"]["checks"][1]["found"][0]["line"] == 5
-    console = Console(file=io.StringIO(), record=True, width=200)
+    console = Terminal(file=io.StringIO(), record=True, width=200)
     display.evidence(console, Evidence.model_validate(done["evidence"]))
     assert "flake8: widget.py:5: W1 no print on line 5" in console.export_text()

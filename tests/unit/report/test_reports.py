@@ -236,6 +236,16 @@ def test_what_was_not_measured_is_not_claimed(status: SuiteStatus, said: str) ->
     assert report.check_run(result, FACTS).conclusion == "neutral"
 
 
+@pytest.mark.parametrize("outcome", [Outcome.STUCK, Outcome.TESTS_FAILING, Outcome.BUDGET_REACHED])
+def test_what_was_not_accepted_is_no_success_whatever_was_measured(outcome: Outcome) -> None:
+    """As when the model claims that nothing had to be changed, and its change turns a test."""
+    result = PROVEN.model_copy(update={"outcome": outcome, "reason": "The claim was refused."})
+    assert result.evidence.proven and not result.proven
+    assert report.check_run(result, FACTS).conclusion in ("failure", "neutral")
+    body = report.pr_body(result, FACTS)
+    assert "✔ **Proven" not in body and "The claim was refused" in body
+
+
 def test_each_doubt_is_named() -> None:
     evidence = WEAKENED.evidence
     said = words.verdict(evidence)
