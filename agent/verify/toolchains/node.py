@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -18,7 +18,7 @@ from urllib.parse import quote
 from agent.types import TestOutcome
 from agent.verify import report
 from agent.verify.files import Files, matching, text
-from agent.verify.report import Entry, Report, Unreadable
+from agent.verify.report import MESSAGE_LIMIT, Entry, Report, Unreadable
 from agent.verify.toolchains import shell_line
 from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation, Step, TestPlan, fits, shell, spoken
 from agent.verify.verdict import GENERIC_EXITS
@@ -38,19 +38,24 @@ const said = (thrown) => {
   try { return String(thrown?.stack ?? thrown?.message ?? thrown); } catch { return inspect(thrown); }
 };
 export default async function* (events) {
-  const open = [];
+  const open = [], printed = new Map();
   for await (const { type, data } of events) {
     if (type === 'test:start') { open.length = data.nesting; open.push(data.name); }
+    if (type === 'test:stdout' || type === 'test:stderr') {
+      printed.set(data.file, ((printed.get(data.file) ?? '') + data.message).slice(-LIMIT));
+    }
     if (type !== 'test:pass' && type !== 'test:fail') continue;
     const error = data.details?.error, cause = error?.cause ?? error;
     yield JSON.stringify({
       file: data.file ?? '', names: [...open.slice(0, data.nesting), data.name], suite: data.details?.type === 'suite',
       ok: type === 'test:pass', skip: (data.skip ?? false) !== false, todo: (data.todo ?? false) !== false,
-      message: error ? said(cause) : '',
+      message: error ? said(cause) : '', output: data.nesting ? '' : printed.get(data.file ?? data.name) ?? '',
     }) + '\\n';
   }
 }
-"""
+""".replace("LIMIT", str(MESSAGE_LIMIT))
+_POINT: Final = re.compile(r"^\s*(?:not )?ok\b", re.MULTILINE)
+"""A test point of TAP."""
 
 
 def detect(files: Files) -> TestPlan | None:
@@ -195,20 +200,29 @@ def _entries(runner: str, data: bytes, view: str) -> Iterator[Entry]:
         raise Unreadable(f"the report of {runner} is damaged ({type(error).__name__})") from error
 
 
-def _of_node(lines: Iterable[Mapping[str, Any]], view: str) -> Iterator[Entry]:
-    for line in lines:
-        if line["suite"]:
-            continue
-        path, names = _inside(line["file"] or line["names"][0], view), line["names"]
-        is_file = len(names) == 1 and _inside(str(names[0]), view) == path
-        if is_file and line["ok"]:
-            continue
+def _of_node(lines: Sequence[Mapping[str, Any]], view: str) -> Iterator[Entry]:
+    """A file is told with the tests in it, or alone when it has none: tests of another kind, such as tape's."""
+    places = [(_inside(line["file"] or line["names"][0], view), line) for line in lines if not line["suite"]]
+    is_file = [len(line["names"]) == 1 and _inside(str(line["names"][0]), view) == path for path, line in places]
+    with_tests = {path for (path, _), alone in zip(places, is_file, strict=True) if not alone}
+    for (path, line), alone in zip(places, is_file, strict=True):
         outcome = _outcome(ok=line["ok"], skipped=line["skip"], expected=line["todo"])
         message = clean(str(line["message"]).encode("utf-8", "replace"))
-        if is_file:
-            yield Entry(path, TestOutcome.ERROR, message, collecting=True)
-        else:
-            yield Entry(_id(path, names), outcome, message)
+        if not alone:
+            yield Entry(_id(path, line["names"]), outcome, message)
+        elif not line["ok"]:
+            yield _failed_file(path, line, message)
+        elif path not in with_tests:
+            yield Entry(path, outcome, message)
+
+
+def _failed_file(path: str, line: Mapping[str, Any], message: str) -> Entry:
+    """A file that ended badly: a failed test when test points show that it ran, otherwise it could not be loaded."""
+    output = clean(str(line.get("output", "")).encode("utf-8", "replace"))
+    said = f"{message}\n{output}".strip()
+    if _POINT.search(output):
+        return Entry(path, TestOutcome.FAILED, said)
+    return Entry(path, TestOutcome.ERROR, said, collecting=True)
 
 
 def _outcome(*, ok: bool, skipped: bool, expected: bool) -> TestOutcome:

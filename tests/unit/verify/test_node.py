@@ -88,6 +88,26 @@ def test_a_change_is_proven_with_the_own_runner_of_node(bench: MakeBench) -> Non
 
 
 @needs_node
+def test_a_file_that_reports_by_itself_is_one_test(bench: MakeBench) -> None:
+    """Such as those of tape: points on standard output, and an exit code."""
+    points = (
+        "const ok = require('../calc.js').add(1, 2) === 3;\n"
+        "console.log(`TAP version 13\\n${ok ? '' : 'not '}ok 1 adds\\n1..1`);\nprocess.exitCode = ok ? 0 : 1;\n"
+    )
+    files = {"calc.js": "exports.add = (a, b) => a - b;\n", "test/old.js": "console.log('ok 1 old');\n"}
+    made = bench(files, "node --test test/")
+    baseline = made.harness.run(made.base)
+    assert baseline.outcomes == {"test/old.js": TestOutcome.PASSED}
+    draft = made.draft({"calc.js": "exports.add = (a, b) => a + b;\n", "test/new.js": points})
+    (proof,) = prove(made.harness, draft, baseline, made.harness.run(draft))
+    assert (proof.test, proof.on_base, proof.on_head) == ("test/new.js", "failed", "passed")
+    assert "not ok 1 adds" in made.harness.run(made.draft({"test/new.js": points})).messages["test/new.js"]
+    worse = made.harness.run(made.draft({"test/old.js": "require('./nowhere.js')\n"}))
+    assert compare(baseline, worse).regressed == ("test/old.js",)
+    assert "Cannot find module" in worse.messages["test/old.js"]
+
+
+@needs_node
 def test_a_test_script_that_is_a_stub_is_no_failing_suite(bench: MakeBench) -> None:
     stub = json.dumps({"scripts": {"test": 'echo "Error: no test specified" && exit 1'}})
     for command in ("", "npm test"):
