@@ -23,11 +23,12 @@ _TEXT = (".md", ".rst", ".txt", ".adoc", ".markdown", ".mdx")
 _CHANGES = re.compile(r"(?:^|/)(?:changes|changelog|history|news|releases)(?:\.(?:md|rst|txt|adoc))?$", re.I)
 _ENTRY = re.compile(r"\s*(?:#+\s*)?\[?(?:v(?:ersion)?\s?)?(?:\d+\.\d+|unreleased\b|upcoming\b|next\b)", re.I)
 
-_PLACES = 2
+_PIECES, _PLACES = 2, 3
+"""So many chunks are looked at, and so many places in them are shown."""
 _AS_GOOD = 0.75
-"""Share of the best place's score that a second one must reach."""
-_BEFORE, _AFTER = 4, 7
-_NEWEST = 10
+"""Share of the best chunk's score that the second one must reach."""
+_BEFORE, _AFTER = 2, 6
+_NEWEST = 6
 _NAMED = 3.0
 """How much more a name says than another word."""
 
@@ -38,16 +39,17 @@ def asked(text: str) -> bool:
 
 
 def documents(index: Index, query: str, names: Sequence[str]) -> str:
-    """Numbered pieces of the documentation that fit ``query`` best, then the newest entry of the change log.
+    """The newest entry of the change log, then pieces of the documentation that fit ``query`` best, numbered.
 
     Args:
         names: of the functions that were found for the query; they count where it names nothing itself.
     """
     changes = [path for path in index.paths if _CHANGES.search(path)]
-    shown = _places(index, query, names, frozenset(changes))
+    shown: dict[str, list[tuple[int, int]]] = {}
     for path in sorted(changes, key=lambda path: (path.count("/"), path))[:1]:
         first = _newest(index.text(path).split("\n"))
         shown[path] = [(first, first + _NEWEST)]
+    shown |= _places(index, query, names, frozenset(changes))
     return "\n".join(_numbered(index, path, spans) for path, spans in shown.items())
 
 
@@ -64,16 +66,22 @@ def _places(
     lexical = Lexical(index.corpus, is_document)
     scores = lexical.score(wanted).chunks
     weight = {stem: lexical.rarity(stem) for stem in wanted}
-    found: dict[str, list[tuple[int, int]]] = {}
-    for at in np.argsort(-scores, kind="stable")[:_PLACES].tolist():
+    best: list[tuple[float, int, int]] = []
+    for at in np.argsort(-scores, kind="stable")[:_PIECES].tolist():
         if scores[at] > _AS_GOOD * scores.max():
             file = int(index.corpus.chunk_file[at])
             piece = index.records[file].chunks[int(index.corpus.chunk_number[at])]
-            lines = index.text(index.paths[file]).split("\n")
-            said = [_said(set(words(line)), exact, stems, weight) for line in lines[piece.start - 1 : piece.end]]
-            best = piece.start + said.index(max(said))
-            span = max(piece.start, best - _BEFORE), min(len(lines), best + _AFTER)
-            found.setdefault(index.paths[file], []).append(span)
+            lines = index.text(index.paths[file]).split("\n")[piece.start - 1 : piece.end]
+            best += [
+                (-_said(set(words(line)), exact, stems, weight), file, piece.start + i) for i, line in enumerate(lines)
+            ]
+    found: dict[str, list[tuple[int, int]]] = {}
+    for _, file, line in sorted(best):
+        spans = found.setdefault(index.paths[file], [])
+        if all(line < first or line > last for first, last in spans):
+            spans.append((max(1, line - _BEFORE), line + _AFTER))
+        if sum(map(len, found.values())) == _PLACES:
+            break
     return found
 
 
