@@ -48,30 +48,11 @@ def build(settings: Settings, *, port: int, pace: Pace | None = None, progress_s
     """
     root, days = settings.state_dir, settings.keep_days
     identity, lock = claim_identity(root / "workers")
-    store = JobStore(
-        settings.database_url or sqlite_url(root / "database" / "jobs.sqlite"),
-        room=Room(settings.max_waiting, settings.max_waiting_per_person),
-    )
-    github = GitHubApp(
-        settings.app_id,
-        settings.private_key.get_secret_value(),
-        settings.github_api_url,
-        redact=partial(secret_shapes.redact, sentinels=settings.secrets),
-    )
+    store = JobStore(_database(settings, "jobs"), room=Room(settings.max_waiting, settings.max_waiting_per_person))
     meters = RunMeters(load_prices(settings.prices))
     token_secret = secrets.token_urlsafe(48)
-    gateway = Gateway(
-        GatewayConfig(
-            base_url=settings.openai_base_url,
-            api_key=settings.openai_api_key.get_secret_value(),
-            models=settings.models,
-            token_secret=token_secret,
-            embedding=settings.embeddings,
-        ),
-        meters,
-        meters,
-    )
-    site = Site(settings, github, store, Files(root))
+    gateway = _gateway(settings, meters, token_secret)
+    site = Site(settings, _github(settings), store, Files(root))
     runs = LocalRuns(
         site,
         machine=this_machine(settings),
@@ -84,15 +65,14 @@ def build(settings: Settings, *, port: int, pace: Pace | None = None, progress_s
     executor = Executor(
         store,
         GitHubSteps(site, runs),
-        database_url=settings.database_url or sqlite_url(root / "database" / "dbos.sqlite"),
+        database_url=_database(settings, "dbos"),
         identity=identity,
         concurrency=settings.concurrency,
         pace=pace,
     )
-    rules = Rules(label=settings.label, allowed_bots=settings.allowed_bots, app_id=settings.app_id)
     app = server.build(
         webhook_secret=settings.webhook_secret.get_secret_value().encode(),
-        rules=rules,
+        rules=Rules(label=settings.label, allowed_bots=settings.allowed_bots, app_id=settings.app_id),
         store=store,
         executor=executor,
         routes=llm_routes(gateway),
@@ -100,3 +80,28 @@ def build(settings: Settings, *, port: int, pace: Pace | None = None, progress_s
         beside=(partial(housekeeping.forever, store, site.files, days * DAY_S),) if days else (),
     )
     return Service(app, store, lock)
+
+
+def _database(settings: Settings, name: str) -> str:
+    """The operator's database, or a file of ours."""
+    return settings.database_url or sqlite_url(settings.state_dir / "database" / f"{name}.sqlite")
+
+
+def _github(settings: Settings) -> GitHubApp:
+    return GitHubApp(
+        settings.app_id,
+        settings.private_key.get_secret_value(),
+        settings.github_api_url,
+        redact=partial(secret_shapes.redact, sentinels=settings.secrets),
+    )
+
+
+def _gateway(settings: Settings, meters: RunMeters, token_secret: str) -> Gateway:
+    config = GatewayConfig(
+        base_url=settings.openai_base_url,
+        api_key=settings.openai_api_key.get_secret_value(),
+        models=settings.models,
+        token_secret=token_secret,
+        embedding=settings.embeddings,
+    )
+    return Gateway(config, meters, meters)

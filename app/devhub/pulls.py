@@ -67,12 +67,7 @@ def open_pull(
     git.fetch(hub.git(source).path, f"refs/heads/{head_ref}", f"refs/pull/{number}/head")
     if git.is_ancestor(head_sha, base_sha):
         git.delete_ref(f"refs/pull/{number}/head")
-        message = f"No commits between {base_ref} and {head_ref}"
-        raise Refused(
-            422,
-            "Validation Failed",
-            errors=({"resource": "PullRequest", "code": "custom", "message": message},),
-        )
+        raise _refused(f"No commits between {base_ref} and {head_ref}")
     now = hub.stamp()
     issue = hub.store.add(
         Issue(
@@ -120,12 +115,13 @@ def _source(hub: Hub, base: Repository, head: str) -> tuple[Repository, str]:
 def _refuse_duplicate(hub: Hub, base: Repository, source: Repository, head_ref: str, base_ref: str) -> None:
     same = {"repository_id": base.id, "head_repository_id": source.id, "head_ref": head_ref, "base_ref": base_ref}
     if any(issue_of(hub, pull).state == "open" for pull in hub.store.find(Pull, **same)):
-        message = f"A pull request already exists for {hub.owner(source).login}:{head_ref}."
-        raise Refused(
-            422,
-            "Validation Failed",
-            errors=({"resource": "PullRequest", "code": "custom", "message": message},),
-        )
+        raise _refused(f"A pull request already exists for {hub.owner(source).login}:{head_ref}.")
+
+
+def _refused(message: str) -> Refused:
+    return Refused(
+        422, "Validation Failed", errors=({"resource": "PullRequest", "code": "custom", "message": message},)
+    )
 
 
 def synchronize(hub: Hub, pull: Pull, actor: Actor, before: str, after: str) -> None:
