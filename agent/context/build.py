@@ -117,7 +117,7 @@ class _Page:
 
     def add(self, part: str, share: float) -> None:
         allowed = int(min(self.budget * share, self.left))
-        part = part if self.count(part) <= allowed else cut(part, allowed, self.count)
+        part = cut(part, allowed, self.count)
         if part and self.fits(part):
             self.parts.append(part)
 
@@ -125,7 +125,7 @@ class _Page:
         if not text:
             return
         allowed = int(min(self.budget * share, self.left)) - self.count(fence(kind, label, "", seed)) - 4
-        text = text if self.count(text) <= allowed else cut(text, allowed, self.count)
+        text = cut(text, allowed, self.count)
         part = fence(kind, label, text, seed)
         if text and self.fits(part):
             self.parts.append(part)

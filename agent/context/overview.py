@@ -37,8 +37,6 @@ def conventions(index: Index) -> Iterator[tuple[str, str]]:
 def repository_map(index: Index, tokens: int, *, count: Count = estimate_tokens) -> str:
     """The facts, then the files that the others lean on most, with what they define. Never over ``tokens``."""
     text = facts(index)
-    if count(text) > tokens:
-        return cut(text, tokens, count)
     used = count(text)
     for file in landmarks(index):
         block = "\n\n" + _file_map(index, file)
@@ -47,7 +45,7 @@ def repository_map(index: Index, tokens: int, *, count: Count = estimate_tokens)
             break
         text += block
         used += cost
-    return text if count(text) <= tokens else cut(text, tokens, count)
+    return cut(text, tokens, count)
 
 
 def landmarks(index: Index) -> list[int]:
@@ -62,7 +60,9 @@ def landmarks(index: Index) -> list[int]:
 
 
 def cut(text: str, tokens: int, count: Count) -> str:
-    """The beginning of ``text``, whole lines, with a note; '' when not even that fits."""
+    """``text``, or where it is too long its beginning, in whole lines, with a note; '' when not even that fits."""
+    if count(text) <= tokens:
+        return text
     note = "\n[… cut here to fit]"
     lines = text.split("\n")
     low, high = 0, len(lines)

@@ -169,6 +169,7 @@ def test_rerank_moves_and_never_adds(tmp_path: Path) -> None:
     result = index.search("shared job")
     chooser = Says(json.dumps({"order": [3, 99, -1, 3, "x"]}))
     again = rerank(result, index, "shared job", chooser, seed="s")
+    assert "cut here" not in chooser.asked[0]
     assert again.files[0] == result.files[3]
     assert sorted(again.files) == sorted(result.files)
     assert sorted(again.functions) == sorted(result.functions)
