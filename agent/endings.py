@@ -42,6 +42,17 @@ def of_error(error: GraftsmithError) -> Ending:
     return Ending(outcome, reason[:1].upper() + reason[1:], error.todo, our_fault=isinstance(error, BugError))
 
 
+# What a stop can look like: a command that was ended early has failed, and a measurement without an end says nothing.
+_UNREACHED = frozenset({Outcome.BLOCKED, Outcome.TESTS_FAILING, Outcome.STUCK, Outcome.BUDGET_REACHED, Outcome.FAILED})
+
+
+def when_stopped(ending: Ending) -> Ending:
+    """The ending of a run that was stopped before this one: what the stop itself broke is not the project's fault."""
+    if ending.outcome not in _UNREACHED or ending.our_fault:
+        return ending
+    return Ending(Outcome.CANCELLED, "The run was stopped. Somebody asked for it.")
+
+
 def our_bug(error: Exception) -> Ending:
     """The ending that an error leads to which nobody expected."""
     return Ending(Outcome.FAILED, f"Graftsmith itself failed ({type(error).__name__}).", _REPORT, our_fault=True)

@@ -112,6 +112,8 @@ def run(
         except Exception as error:  # the one catch-all of this process: recorded, and told as ours
             events.emit("note", text="bug", trace=traceback.format_exc())
             ending = endings.our_bug(error)
+        if cancelled():
+            ending = endings.when_stopped(ending)
         with run.stage(Stage.REPORT):
             if run.draft is not None:
                 events.emit("note", text="git", seconds=round(run.draft.base.git.seconds, 3))

@@ -52,7 +52,7 @@ def ask_command(question: str, repo: Path, as_json: bool) -> int:
         repo,
         local_run.Wish(Task(title=question), mode="ask"),
         listeners=(seen.event,),
-        cancelled=Stop(console),
+        cancelled=Stop(),
         asker=asker,
     )
     if as_json:

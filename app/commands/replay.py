@@ -48,9 +48,7 @@ def replay_command(file: Path, repo: Path | None) -> int:
     try:
         moved = _moved(spec, folder, repo)
         with display.progress(console) as listener:
-            done = replay(
-                moved, events, event_file=folder / record.EVENTS, listeners=(listener,), cancelled=Stop(console)
-            )
+            done = replay(moved, events, event_file=folder / record.EVENTS, listeners=(listener,), cancelled=Stop())
     finally:
         remove_tree(folder)
     for line in _told(done, recorded):

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -78,7 +80,7 @@ def run_command(
         wish = local_run.Wish(_task(task), mode="plan" if plan_only else "work")
     wish = replace(wish, test_command=test_command or wish.test_command)
     with display.progress(console) as listener:
-        run = local_run.run(settings, repo, wish, listeners=(listener,), cancelled=Stop(console))
+        run = local_run.run(settings, repo, wish, listeners=(listener,), cancelled=Stop())
     applied, trouble = _bring_in(run, repo, apply)
     if as_json:
         click.echo(_json(run, applied))
@@ -102,12 +104,13 @@ def _resumed(settings: EngineSettings, run: str, task: str, revise: str, plan_on
 
 
 class Stop:
-    """The first Ctrl-C ends the run with its work kept; the second ends us."""
+    """The first Ctrl-C ends the run with its work kept, and so does a terminal that closes or whoever ends us politely;
+    the second ends us."""
 
-    def __init__(self, console: Terminal) -> None:
-        self._console = console
+    def __init__(self) -> None:
         self._asked = False
-        signal.signal(signal.SIGINT, self._on_signal)
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+            signal.signal(number, self._on_signal)
 
     def __call__(self) -> bool:
         return self._asked
@@ -116,7 +119,8 @@ class Stop:
         if self._asked:
             raise KeyboardInterrupt
         self._asked = True
-        self._console.print("Stopping; the work so far is kept. Ctrl-C again to stop at once.")
+        with suppress(OSError):  # not by the console: it may be in the middle of a line of its own
+            os.write(2, b"Stopping; the work so far is kept. Ctrl-C again to stop at once.\n")
 
 
 def _task(text: str) -> Task:

@@ -74,9 +74,10 @@ def desk(tmp_path: Path, interpreter: Path, monkeypatch: pytest.MonkeyPatch) -> 
     repository = Repository(tmp_path / "widget")
     repository.commit({name: text for name, text in FILES.items() if name != "requirements-dev.txt"})
     monkeypatch.chdir(repository.path)
-    before = signal.getsignal(signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
     yield Desk(repository, tmp_path / "state", f"{interpreter} -m pytest")
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 MakeModel = Callable[..., str]
