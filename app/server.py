@@ -161,10 +161,12 @@ def serve(app: ASGIApp, *, host: str, port: int) -> None:
 
     Raises:
         OperatorError: the address can't be listened on.
+        Exception: what kept the service from starting.
     """
     listening = _listen(host, port)
+    started = _Started(app)
     config = uvicorn.Config(
-        app,
+        started,
         host=host,
         port=port,
         access_log=False,
@@ -174,7 +176,27 @@ def serve(app: ASGIApp, *, host: str, port: int) -> None:
         lifespan="on",
         timeout_graceful_shutdown=15,
     )
-    uvicorn.Server(config).run(sockets=[listening])
+    try:
+        uvicorn.Server(config).run(sockets=[listening])
+    finally:  # the server itself only logs it, and leaves with a code of its own
+        if started.failure is not None:
+            raise started.failure
+
+
+class _Started:
+    """Remembers what the application's start or end raised."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self.failure: Exception | None = None
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await self._app(scope, receive, send)
+        except Exception as error:
+            if scope["type"] == "lifespan":
+                self.failure = error
+            raise
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -25,7 +25,7 @@ from typing import IO, Any
 
 import sqlalchemy as sa
 from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID
-from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from agent.errors import BugError, OperatorError
 from agent.types import Outcome
@@ -98,7 +98,21 @@ class Executor:
     # ── life ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
     async def start(self) -> None:
-        """Launch DBOS on the running loop, take up what an earlier life left, and begin."""
+        """Launch DBOS on the running loop, take up what an earlier life left, and begin.
+
+        Raises:
+            OperatorError: the executor's database can't be used.
+        """
+        try:
+            await self._begin()
+        except SQLAlchemyError as error:
+            raise OperatorError(
+                "The executor's database can't be used",
+                why=str(getattr(error, "orig", error)),
+                todo="Check that the disk has room, the folder is ours and the file is a database",
+            ) from error
+
+    async def _begin(self) -> None:
         self._loop = asyncio.get_running_loop()
         _open_dbos(self._database_url, self._identity)
 

@@ -13,9 +13,10 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
+from agent.errors import OperatorError
 from app.jobs.executor import Executor, claim_identity
 from app.jobs.store import JobStore, sqlite_url
-from app.server import JsonLines, build
+from app.server import JsonLines, build, serve
 from app.webhooks.policy import Rules
 from tests.unit.jobs.serving import FolderSteps
 
@@ -102,3 +103,16 @@ def test_live_processes_have_different_names_and_keep_them_over_restarts(tmp_pat
     assert other not in (first, second)
     for lock in (second_lock, again_lock, other_lock):
         lock.close()
+
+
+def test_a_service_that_cannot_start_says_why(tmp_path: Path) -> None:
+    (tmp_path / "dbos.sqlite").mkdir()
+    store = JobStore(sqlite_url(tmp_path / "jobs.sqlite"))
+    identity, lock = claim_identity(tmp_path / "workers")
+    executor = Executor(
+        store, FolderSteps(tmp_path, 0.0), database_url=sqlite_url(tmp_path / "dbos.sqlite"), identity=identity
+    )
+    app = build(webhook_secret=b"a-webhook-secret", rules=Rules(), store=store, executor=executor)
+    with pytest.raises(OperatorError, match=r"executor's database.*unable to open.*Check that the disk has room"):
+        serve(app, host="127.0.0.1", port=0)
+    lock.close()
