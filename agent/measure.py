@@ -9,7 +9,7 @@ measuring: the next levels would cost time and say the same.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
@@ -22,8 +22,9 @@ from agent.index.index import Index
 from agent.index.source import TreeSource
 from agent.tools.base import Claim
 from agent.tree import Draft
-from agent.types import Check, Evidence, Plan, Stage, SuiteStatus
+from agent.types import Check, Comparison, Evidence, Plan, Stage, SuiteStatus, TestRun
 from agent.verify import coverage, impact, integrity, static
+from agent.verify.baseline import Baseline
 from agent.verify.compare import compare
 from agent.verify.harness import Harness
 from agent.verify.impact import Use
@@ -38,7 +39,8 @@ class Measure:
     Args:
         before: the index of the base.
         store: where its records are kept.
-        known: what is known of the base: its tests' run, and the isolation.
+        baseline: the tests of the base.
+        isolation: what separates them from this machine, for a person.
         stage: names what goes on.
         quick_s: see ``impact.run_first``.
     """
@@ -47,7 +49,8 @@ class Measure:
     linters: Linters
     before: Index
     store: Path
-    known: Evidence
+    baseline: Baseline
+    isolation: str
     events: Events
     stage: Callable[[Stage], AbstractContextManager[None]]
     quick_s: float = impact.QUICK_S
@@ -60,7 +63,7 @@ class Measure:
         """
         with self.stage(Stage.VERIFY):
             after = Index.open(self.store, TreeSource(draft), base=self.before, jobs=1)
-            evidence = self.known.model_copy(update={"checks": self._checks(draft, after, to_the_end=to_the_end)})
+            evidence = self._of_base(checks=self._checks(draft, after, to_the_end=to_the_end))
             if not to_the_end and not evidence.complaints:
                 evidence = self._affected(draft, after, evidence)
             if not to_the_end and (evidence.complaints or evidence.comparison):
@@ -70,6 +73,10 @@ class Measure:
             evidence = self._proof(draft, evidence)
             wrong = judge.of_claim(Claim.DONE, evidence, plan, draft.edits)
             return evidence if wrong else self._told_more(draft, after, evidence)
+
+    def _of_base(self, **more: object) -> Evidence:
+        known = {"baseline": self.baseline.run, "baseline_from": self.baseline.taken_from, "isolation": self.isolation}
+        return Evidence().model_copy(update={**known, **more})
 
     def _checks(self, draft: Draft, after: Index, *, to_the_end: bool) -> tuple[Check, ...]:
         syntax = static.syntax(draft, self.before, after)
@@ -81,32 +88,37 @@ class Measure:
 
     def _affected(self, draft: Draft, after: Index, evidence: Evidence) -> Evidence:
         """The tests that the change reaches; compared only where one got worse, since they decide nothing else."""
-        assert evidence.baseline is not None
-        files = impact.run_first(draft, self.before, after, evidence.baseline, quick_s=self.quick_s)
+        files = impact.run_first(draft, self.before, after, self.baseline.run, quick_s=self.quick_s)
         if not files:
             return evidence
         run = self.harness.run(draft, files, "affected", fresh=True)
         if run.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
             return evidence
-        before = impact.restricted(evidence.baseline, files)
-        comparison = compare(before, run, self.harness.flaky(draft, before, run))
+        comparison = self._compared(draft, run, files)
         worse = comparison.regressed or comparison.added_failing
-        return evidence.model_copy(update={"affected": run, "comparison": comparison if worse else None})
+        return self._of_base(checks=evidence.checks, affected=run, comparison=comparison if worse else None)
 
     def _suite(self, draft: Draft, evidence: Evidence, plan: Plan | None) -> Evidence:
-        assert evidence.baseline is not None
         final = self.harness.run(draft, name="final", fresh=True)
-        comparison = compare(evidence.baseline, final, self.harness.flaky(draft, evidence.baseline, final))
+        comparison = self._compared(draft, final)
         comparison = comparison.giving_up(integrity.given_up(draft, plan, comparison.lost))
         weakened = integrity.check(draft.base, draft, plan)
-        return evidence.model_copy(update={"final": final, "comparison": comparison, "integrity": weakened})
+        measured = {"affected": evidence.affected, "final": final, "comparison": comparison, "integrity": weakened}
+        return self._of_base(checks=evidence.checks, **measured)
+
+    def _compared(self, draft: Draft, run: TestRun, files: Collection[str] = ()) -> Comparison:
+        """The base against ``run``, as far as it is about ``files`` where any are named."""
+        before = impact.restricted(self.baseline.run, files) if files else self.baseline.run
+        comparison = compare(before, run, self.harness.flaky(draft, before, run))
+        return self._compared(draft, run, files) if self.baseline.doubted(comparison) else comparison
 
     def _proof(self, draft: Draft, evidence: Evidence) -> Evidence:
         """Only where no test got worse: else there is nothing to prove yet."""
-        assert evidence.baseline is not None and evidence.final is not None and evidence.comparison is not None
+        assert evidence.final is not None and evidence.comparison is not None
         if not evidence.comparison.clean:
             return evidence
-        proof = prove(self.harness, draft, evidence.baseline, evidence.final)
+        unsteady = {*self.baseline.flaky, *evidence.comparison.flaky}
+        proof = prove(self.harness, draft, self.baseline.run, evidence.final, unsteady)
         command = self.harness.shown(draft, tuple(item.test for item in proof))
         return evidence.model_copy(update={"proof": proof, "reproduce": (shlex.join(command),) if command else ()})
 

@@ -38,6 +38,7 @@ from agent.types import (
     RunSpec,
     Stage,
 )
+from agent.verify.baseline import Baseline, Shelf
 from agent.verify.environment import Machine
 from agent.verify.harness import Harness
 from agent.verify.registries import Registries
@@ -47,7 +48,7 @@ from agent.workspace import Workspace
 from sandbox import Limits, Sandbox, SandboxError, open_sandbox
 
 HISTORY_COMMITS = 2_000
-INDEX = "index.sqlite"
+INDEX, BASELINES = "index.sqlite", "baselines"
 _ASIDE = Limits(wall_s=COMMAND_SECONDS)
 
 MakeModel = Callable[[Meter, EventLog, Callable[[], bool]], Model]
@@ -136,17 +137,20 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
     with run.stage(Stage.BASELINE):
         harness.setup()
         run.notes += harness.environment.notes
-        baseline = harness.run(base.draft(), name="baseline")
-        run.evidence = Evidence(baseline=baseline, isolation=sandbox.isolation.detail)
-    unusable = judge.unusable(baseline)
+        baseline = Baseline(harness, base.draft(), Shelf(Path(run.spec.cache_dir) / BASELINES))
+        stack.callback(baseline.keep)
+        run.notes += _unsteady(baseline)
+        isolation = sandbox.isolation.detail
+        run.evidence = Evidence(baseline=baseline.run, baseline_from=baseline.taken_from, isolation=isolation)
+    unusable = judge.unusable(baseline.run)
     if unusable:
         return endings.blocked(unusable)
-    measure = _measure(run, harness, index)
+    measure = _measure(run, harness, baseline, index)
     if run.spec.change_set is not None:
         return _verify_given(run, measure, base.applied(run.spec.change_set))
     with run.stage(Stage.PLAN):
         conversation = _conversation(run)
-        brief.open_task(conversation, run.spec, index, baseline, _history(base))
+        brief.open_task(conversation, run.spec, index, baseline.run, _history(base))
         if run.spec.kept:
             conversation.say(brief.kept(run.draft, run.spec.seed))
         context = _context(run, harness, index)
@@ -259,13 +263,20 @@ def _harness(run: Run, workspace: Workspace, sandbox: Sandbox, own: Commands) ->
     )
 
 
-def _measure(run: Run, harness: Harness, index: Index) -> Measure:
+def _unsteady(baseline: Baseline) -> list[str]:
+    known = baseline.flaky
+    more = f" and {len(known) - 5} more" if len(known) > 5 else ""
+    return [f"Seen to be flaky on this base by earlier runs: {', '.join(known[:5])}{more}."] if known else []
+
+
+def _measure(run: Run, harness: Harness, baseline: Baseline, index: Index) -> Measure:
     return Measure(
         harness,
-        Linters(harness, harness.workspace.base.draft()),
+        Linters(harness, harness.workspace.base.draft(), baseline.said),
         before=index,
         store=Path(run.spec.cache_dir) / INDEX,
-        known=run.evidence,
+        baseline=baseline,
+        isolation=run.evidence.isolation,
         events=run.events,
         stage=run.stage,
     )

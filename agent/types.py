@@ -487,6 +487,8 @@ class Evidence(Value):
     """What the harness measured. ``None`` means: that stage was not reached."""
 
     baseline: TestRun | None = None
+    baseline_from: str = ""
+    """When an earlier run on the same tree measured the baseline, in UTC; empty when this run did."""
     checks: tuple[Check, ...] = ()
     """What was looked at before any test ran, cheapest first."""
     affected: TestRun | None = None

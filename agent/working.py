@@ -112,10 +112,8 @@ def _judged_step(run: Run, measure: Measure, context: ToolContext, said: StepDon
     if said.tests:
         with run.stage(Stage.VERIFY):
             tests = measure.harness.run(context.draft, said.tests, "step")
-    baseline = measure.known.baseline
-    assert baseline is not None
     part = f"step {context.progress.done + 1} of {len(context.progress.steps)}"
-    return _Judged(judge.of_step(step, context.draft, tests, said.tests, baseline), step, part, tests=tests)
+    return _Judged(judge.of_step(step, context.draft, tests, said.tests, measure.baseline.run), step, part, tests=tests)
 
 
 def _tell(run: Run, judged: _Judged, course: Course, event: Event) -> None:

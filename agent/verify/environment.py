@@ -64,6 +64,8 @@ class Environment:
     source: str = "none"
     """``yours``, ``installed``, ``cached`` or ``none``."""
     notes: tuple[str, ...] = ()
+    id: str = ""
+    """Names what is installed, byte for byte; empty where somebody else may change it."""
 
 
 @dataclass(frozen=True)
@@ -263,6 +265,7 @@ class Installer:
             env={**tools.env, **TOOLCHAINS[self.plan.toolchain].INSTALLED, "PATH": _path(tools)},
             source=source,
             notes=tuple(record["notes"]),
+            id=str(record.get("id", "")),
         )
 
     def _run(

@@ -10,7 +10,7 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -83,7 +83,7 @@ class Harness:
         self.sandbox = sandbox
         self.plan = plan
         self._events = events
-        self._limits = limits
+        self.limits = limits
         self._cancelled = cancelled
         self._store = Store(Path(workspace.spec.cache_dir) / "environments")
         self._installer = Installer(
@@ -92,7 +92,8 @@ class Harness:
         self._environment: Environment | None = None
         self._working: Checkout | None = None
         self._pristine: Checkout | None = None
-        self._tolerated: frozenset[str] = frozenset()
+        self.unexplained: frozenset[str] = frozenset()
+        """Ids that the base reported though no file explains them: a change may report them too."""
         self._folder = Path(workspace.spec.work_dir) / "tests"
         self._folder.mkdir(parents=True, exist_ok=True)
 
@@ -136,6 +137,15 @@ class Harness:
         self._events.emit("test_run", name=name, selection=tuple(selection), run=_summary(run))
         return run
 
+    def recall(self, run: TestRun, unexplained: Collection[str]) -> None:
+        """Take what an earlier run measured of the base for a run of this one's.
+
+        Args:
+            unexplained: what that run found of the kind.
+        """
+        self.unexplained |= frozenset(unexplained)
+        self._events.emit("test_run", name="baseline", selection=(), run=_summary(run), kept=True)
+
     def watched(self, draft: Draft, selection: Sequence[str], watch: Watch, wall_s: float) -> Mapping[str, bytes]:
         """What ``watch`` left in the report folder during one more run of the tests, which itself decides nothing.
 
@@ -157,7 +167,7 @@ class Harness:
         known = {**environment.env, **invocation.env}
         paths = {name: ":".join(filter(None, (first, known.get(name)))) for name, first in watch.paths.items()}
         seeing = replace(invocation, env={**invocation.env, **watch.env, **paths})
-        limits = replace(self._limits, wall_s=min(self._limits.wall_s, wall_s))
+        limits = replace(self.limits, wall_s=min(self.limits.wall_s, wall_s))
         mounts = (Mount(files, WATCH),)
         checkout = self._checkout(draft, fresh=True)
         finished, reports, _ = self._execute(seeing, checkout, environment, place, mounts, limits)
@@ -165,15 +175,16 @@ class Harness:
         self._events.emit("test_run", name="watched", selection=tuple(selection), run=seen)
         return reports if finished.end is End.EXITED else {}
 
-    def command(self, draft: Draft, argv: tuple[str, ...], wall_s: float) -> Finished:
-        """Run any other command on ``draft``, in the tests' environment and the working checkout.
+    def command(self, draft: Draft, argv: tuple[str, ...], wall_s: float, *, fresh: bool = False) -> Finished:
+        """Run any other command on ``draft``, in the tests' environment.
 
         Args:
             wall_s: seconds after which it is stopped.
+            fresh: see ``run``.
         """
         environment = self.environment
-        limits = replace(self._limits, wall_s=min(self._limits.wall_s, wall_s))
-        return self._run(argv, {}, self._checkout(draft, fresh=False), environment, (), limits=limits)
+        limits = replace(self.limits, wall_s=min(self.limits.wall_s, wall_s))
+        return self._run(argv, {}, self._checkout(draft, fresh=fresh), environment, (), limits=limits)
 
     def aside(self, draft: Draft, line: str, limits: Limits) -> Aside:
         """Run one shell line on ``draft`` in the tests' environment; what it changes in its fresh checkout is lost."""
@@ -265,7 +276,7 @@ class Harness:
             cwd=self._view,
             env={**COMMON, **environment.env, **env},
             mounts=(*checkout.mounts, *environment.mounts, *mounts),
-            limits=limits or self._limits,
+            limits=limits or self.limits,
         )
         return self.sandbox.run(command, cancelled=self._cancelled, log=log)
 
@@ -288,7 +299,7 @@ class Harness:
             if draft.edits:
                 status, detail = self._explained(report, status)
             else:
-                self._tolerated |= report.unexplained
+                self.unexplained |= report.unexplained
         known = report or Report()
         return TestRun(
             command=invocation.shown or invocation.argv,
@@ -312,7 +323,7 @@ class Harness:
 
     def _explained(self, report: Report, status: SuiteStatus) -> tuple[SuiteStatus, str]:
         """Ids that the base did not report and that no file explains were made up."""
-        unknown = sorted(report.unexplained - self._tolerated)
+        unknown = sorted(report.unexplained - self.unexplained)
         if not unknown:
             return status, ""
         return SuiteStatus.INCONSISTENT, f"the report holds tests that no file explains: {', '.join(unknown[:5])}"

@@ -10,7 +10,7 @@ import re
 import tomllib
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
@@ -211,12 +211,15 @@ class _Said:
 
 @dataclass(frozen=True)
 class Linters:
-    """The linters and type checkers that the base configures. What they say of the base is asked once."""
+    """The linters and type checkers that the base configures. What they say of the base is asked once.
+
+    Args:
+        said: question → what a tool has against the base; what is asked is added.
+    """
 
     harness: Harness
     base: Draft
-    _known: dict[tuple[str, tuple[str, ...]], _Said] = field(default_factory=dict)
-    """Tool and files → what it says of the base, which is one tree as long as this lives."""
+    said: MutableMapping[str, tuple[Finding, ...]] = field(default_factory=dict)
 
     def check(self, draft: Draft) -> tuple[Check, ...]:
         """One check for each tool that has to do with the changed files."""
@@ -233,7 +236,7 @@ class Linters:
         if not after.findings:
             return _check("static", linter.name, (), after.silent)
         before = self._of_base(linter, tuple(path for path in changed if path in self.base))
-        allowed = Counter(map(_key, before.findings))
+        allowed = Counter(map(_key, before))
         new = []
         for finding in after.findings:
             if allowed[_key(finding)] > 0:
@@ -242,13 +245,16 @@ class Linters:
                 new.append(finding)
         return _check("static", linter.name, new)
 
-    def _of_base(self, linter: Linter, paths: tuple[str, ...]) -> _Said:
+    def _of_base(self, linter: Linter, paths: tuple[str, ...]) -> tuple[Finding, ...]:
         if not paths and not linter.whole:
-            return _Said()
-        key = (linter.name, () if linter.whole else paths)
-        if key not in self._known:
-            self._known[key] = _run(linter, self.harness, self.base, paths)
-        return self._known[key]
+            return ()
+        question = "\n".join((linter.name, *(() if linter.whole else paths)))
+        if question not in self.said:
+            said = _run(linter, self.harness, self.base, paths, fresh=True)
+            if said.silent:
+                return said.findings
+            self.said[question] = said.findings
+        return self.said[question]
 
 
 def _is_configured(linter: Linter, files: Files) -> bool:
@@ -260,8 +266,8 @@ def _key(finding: Finding) -> tuple[str, str, str]:
     return finding.path, finding.rule, re.sub(r"\d+", "0", finding.message)
 
 
-def _run(linter: Linter, harness: Harness, draft: Draft, paths: Sequence[str]) -> _Said:
-    finished = harness.command(draft, shell(linter.command, *(f"./{path}" for path in paths)), _LINTER_S)
+def _run(linter: Linter, harness: Harness, draft: Draft, paths: Sequence[str], *, fresh: bool = False) -> _Said:
+    finished = harness.command(draft, shell(linter.command, *(f"./{path}" for path in paths)), _LINTER_S, fresh=fresh)
     silent = _silent(finished)
     if silent or finished.exit_code == 0:
         return _Said(silent=silent)

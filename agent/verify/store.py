@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import secrets
 import shutil
 import tempfile
 import time
@@ -99,8 +100,11 @@ class Store:
             remove_tree(making)
 
     def keep(self, made: Place, key: str, record: dict[str, Any]) -> Place:
-        """Give a made one its name. Where another process was first, its result is as good."""
-        (made.path / _RECORD).write_text(json.dumps(record), encoding="utf-8")
+        """Give a made one its name. Where another process was first, its result is as good.
+
+        The same key may be made twice, years apart and with other contents: the record's ``id`` tells which it is.
+        """
+        (made.path / _RECORD).write_text(json.dumps({**record, "id": secrets.token_hex(16)}), encoding="utf-8")
         with suppress(OSError):
             made.path.rename(self._root / key)
         found = self.find(key)

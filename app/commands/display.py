@@ -60,8 +60,10 @@ class _Progress:
         elif kind == "test_run" and event["name"] in words.PARTS:
             self._now(words.PARTS[event["name"]])
         elif kind == "test_run":
-            run = event["run"]
-            self._console.print(f"    tests: {run['status']}, {run['passed']} passed, {len(run['failed'])} failed")
+            run, kept = event["run"], ", as an earlier run measured it" if event.get("kept") else ""
+            self._console.print(
+                f"    tests: {run['status']}, {run['passed']} passed, {len(run['failed'])} failed{kept}"
+            )
         elif kind == "check" and event["found"]:
             self._console.print(f"    {escape(event['tool'])}: {len(event['found']) + event['more']} new finding(s)")
         elif kind == "decision" and event.get("part"):

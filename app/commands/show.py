@@ -60,7 +60,10 @@ def _tool_result(event: dict[str, Any], limit: int | None) -> str:
 def _test_run(event: dict[str, Any], limit: int | None) -> str:
     run = event["run"]
     failed = f", failed: {', '.join(run['failed'][:5])}" if run["failed"] else ""
-    return f"tests {run['status']}: {run['passed']} passed, {len(run['failed'])} failed, {run['seconds']} s{failed}"
+    kept = ", measured by an earlier run" if event.get("kept") else ""
+    return (
+        f"tests {run['status']}: {run['passed']} passed, {len(run['failed'])} failed, {run['seconds']} s{failed}{kept}"
+    )
 
 
 def _check(event: dict[str, Any], limit: int | None) -> str:

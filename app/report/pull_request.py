@@ -212,6 +212,7 @@ def _tests(evidence: Evidence) -> str:
         "### Tests",
         "" if evidence.final else "Only the tests that the change can reach were run, because of what they showed.",
         _counted(before, after) if evidence.final else "",
+        _cached(evidence),
         _status_note("Before", before),
         _status_note("After", after),
     ]
@@ -228,6 +229,11 @@ def _tests(evidence: Evidence) -> str:
         ]
     parts.append(_coverage(evidence.coverage))
     return "\n\n".join(part for part in parts if part)
+
+
+def _cached(evidence: Evidence) -> str:
+    at = evidence.baseline_from
+    return f"Before: measured on {at} by an earlier run on the same tree, taken from the cache." if at else ""
 
 
 def _coverage(coverage: Coverage | None) -> str:

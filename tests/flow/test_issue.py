@@ -173,3 +173,18 @@ def test_shell_signs_in_a_title_stay_text(flow: World) -> None:
     assert pull.title.startswith(BUG)
     assert pull.head_ref.startswith(f"agent/issue-{number}")
     assert all(sign not in pull.head_ref for sign in "\"'`$;() ")
+
+
+def test_the_tests_of_a_base_are_run_once_for_all_issues_on_it(flow: World) -> None:
+    repo = flow.repository("one-base")
+    jobs = []
+    for position, title in enumerate((BUG, scripts.PLANNED)):
+        repo.add_label(repo.open_issue(title, by="maria"), "agent", by="maria")
+        jobs.append(flow.ended(repo, position))
+    first, second = (flow.result(job).evidence for job in jobs)
+    assert first.baseline is not None and second.baseline is not None
+    assert second.baseline.outcomes == first.baseline.outcomes
+    assert not first.baseline_from and second.baseline_from.endswith("UTC")
+    assert second.proven
+    told = [f"measured on {second.baseline_from} by an earlier run" in pull.body for pull in flow.pulls(repo)]
+    assert sorted(told) == [False, True]

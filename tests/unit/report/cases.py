@@ -221,6 +221,7 @@ MEASURED = PROVEN.model_copy(
     update={
         "evidence": PROVEN.evidence.model_copy(
             update={
+                "baseline_from": "2026-02-03 09:30 UTC",
                 "checks": (
                     Check(level="syntax", tool="syntax"),
                     Check(

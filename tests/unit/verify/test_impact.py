@@ -13,7 +13,8 @@ from agent.index.index import Index
 from agent.index.source import TreeSource
 from agent.measure import Measure
 from agent.tools import Claim
-from agent.types import Evidence, Stage, SuiteStatus, TestOutcome, TestRun
+from agent.types import Stage, SuiteStatus, TestOutcome, TestRun
+from agent.verify.baseline import Baseline, Shelf
 from agent.verify.impact import Use, Used, impact, restricted, run_first, used
 from agent.verify.static import Linters
 from tests.unit.verify.conftest import Bench, MakeBench
@@ -84,13 +85,13 @@ def no_stage(stage: Stage) -> Iterator[None]:
 
 
 def measure(made: Bench, folder: Path) -> Measure:
-    known = Evidence(baseline=made.harness.run(made.base, name="baseline"))
     return Measure(
         made.harness,
         Linters(made.harness, made.base),
         before=Index.open(folder / "index.sqlite", TreeSource(made.base)),
         store=folder / "index.sqlite",
-        known=known,
+        baseline=Baseline(made.harness, made.base, Shelf(folder / "baselines")),
+        isolation="",
         events=made.events,
         stage=no_stage,
         quick_s=0.0,

@@ -115,7 +115,7 @@ def test_what_the_base_says_is_asked_once(bench: MakeBench) -> None:
     linters = Linters(made.harness, made.base)
     first, again = made.draft({"a.py": "print(1)\nprint(2)\n"}), made.draft({"a.py": "print(1)\nprint(3)\n"})
     assert linters.check(first)[0].count == linters.check(again)[0].count == 1
-    assert len(linters._known) == 1
+    assert len(linters.said) == 1
 
 
 def test_a_linter_that_can_say_nothing_is_named(bench: MakeBench) -> None:

@@ -1,0 +1,209 @@
+"""The tests of the base: measured, or taken from an earlier run on the same tree.
+
+What was measured is kept for a few days under a name made from everything that is known to have an influence: the
+tree, how it is tested, the installed environment, the isolation, the limits. Two things such a name can't hold: the
+date, and a test that is not steady. So a kept baseline is never the last word against a change, nor for one: where it
+would say that a test got worse, or is gone, or failed all along, the base is measured again (``doubted``).
+
+Not kept: what has no report of single tests; what did not run to its end; anything measured with a person's own
+environment or ignored files, which change without a name. What a change left behind has no influence: all that is kept
+was measured where nothing but the base has run.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.metadata
+import json
+import os
+import time
+from collections.abc import Collection, Mapping
+from contextlib import suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from pydantic import Field, ValidationError
+
+from agent.files import replace_file
+from agent.tree import Draft
+from agent.types import Comparison, Finding, SuiteStatus, TestRun, Value
+from agent.verify.harness import Harness
+
+MAX_BYTES: Final = 256 * 1024**2
+"""Of all that is kept; what was used least goes first."""
+MAX_AGE_S: Final = 3 * 24 * 3600
+_ONE_BYTES: Final = 32 * 1024**2
+_FORMAT: Final = 1
+_JUDGED: Final = (SuiteStatus.OK, SuiteStatus.FAILING)
+
+
+class Kept(Value):
+    """One baseline on disk."""
+
+    key: str
+    measured_at: float
+    """Seconds since the epoch."""
+    run: TestRun
+    unexplained: tuple[str, ...] = ()
+    """Ids of the base that no file explains; see ``Harness.recall``."""
+    flaky: tuple[str, ...] = ()
+    """Tests that were seen to end in different ways on the same tree."""
+    findings: Mapping[str, tuple[Finding, ...]] = Field(default_factory=dict)
+    """What was asked of a linter → what it has against the base."""
+
+
+class Shelf:
+    """Kept baselines: one file each, replaced as a whole, for several processes at once.
+
+    A file that can't be read, was written by another version or says to be another's is as good as none.
+    """
+
+    def __init__(self, folder: Path, *, max_bytes: int = MAX_BYTES, max_age_s: float = MAX_AGE_S) -> None:
+        self._folder = folder
+        self._max_bytes = max_bytes
+        self._max_age_s = max_age_s
+
+    def find(self, key: str) -> Kept | None:
+        path = self._path(key)
+        with suppress(OSError, ValidationError):
+            if path.is_symlink() or path.stat().st_size > _ONE_BYTES:
+                return None
+            kept = Kept.model_validate_json(path.read_bytes())
+            young = 0 <= time.time() - kept.measured_at <= self._max_age_s
+            if kept.key == key and young and is_complete(kept.run):
+                os.utime(path)
+                return kept
+        return None
+
+    def keep(self, kept: Kept) -> None:
+        """Write it down. That there is no room for it is no reason to end a run."""
+        data = kept.model_dump_json().encode()
+        if len(data) > _ONE_BYTES:
+            return
+        with suppress(OSError):
+            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            replace_file(self._path(kept.key), data)
+            self._bound()
+
+    def _path(self, key: str) -> Path:
+        return self._folder / f"{key}.json"
+
+    def _bound(self) -> None:
+        ages = {path: path.stat() for path in self._folder.glob("*.json")}
+        total = sum(status.st_size for status in ages.values())
+        for path, status in sorted(ages.items(), key=lambda item: item[1].st_mtime):
+            if total > self._max_bytes or time.time() - status.st_mtime > self._max_age_s:
+                path.unlink(missing_ok=True)
+                total -= status.st_size
+
+
+class Baseline:
+    """The base as this run knows it.
+
+    Args:
+        shelf: where it is looked for, and kept.
+    """
+
+    def __init__(self, harness: Harness, base: Draft, shelf: Shelf) -> None:
+        self._harness = harness
+        self._base = base
+        self._shelf = shelf
+        self._key = key_of(harness)
+        kept = shelf.find(self._key) if self._key else None
+        self._is_old = kept is not None
+        """An earlier run measured it."""
+        self._measured_at = kept.measured_at if kept else time.time()
+        self._flaky = set(kept.flaky) if kept else set()
+        self.said: dict[str, tuple[Finding, ...]] = dict(kept.findings) if kept else {}
+        """What was asked of a linter → what it has against the base. Whoever asks adds to it."""
+        self._written: object = None
+        if kept:
+            harness.recall(kept.run, kept.unexplained)
+            self.run = kept.run
+            self._written = self._state()
+        else:
+            self.run = harness.run(base, name="baseline")
+            self.keep()
+
+    @property
+    def taken_from(self) -> str:
+        """When an earlier run measured it, to the minute; empty when this one did."""
+        return f"{datetime.fromtimestamp(self._measured_at, UTC):%Y-%m-%d %H:%M} UTC" if self._is_old else ""
+
+    @property
+    def flaky(self) -> tuple[str, ...]:
+        return tuple(sorted(self._flaky & self.run.outcomes.keys()))
+
+    def doubted(self, comparison: Comparison) -> bool:
+        """Whether ``comparison`` rests on something that an earlier run measured and that may be other today. Then the
+        base has been measured again, and it is to be compared once more.
+
+        Tests that failed before and still do count too: what was broken that day would hide what a change breaks.
+        """
+        if not self._is_old:
+            return False
+        if not (comparison.regressed or comparison.lost or self._passes_today(comparison.still_failing)):
+            return False
+        before, run = self.run, self._harness.run(self._base, name="baseline", fresh=True)
+        self._is_old = False
+        if run.status in _JUDGED:
+            self._measured_at = time.time()
+            changed = (test for test in before.outcomes if before.outcomes[test] != run.outcomes.get(test))
+            self._flaky.update(changed)
+            self.run = run
+        return True
+
+    def keep(self) -> None:
+        """Write down what is new, for the runs after this one."""
+        state = self._state()
+        if not self._key or not is_complete(self.run) or state == self._written:
+            return
+        self._shelf.keep(
+            Kept(
+                key=self._key,
+                measured_at=self._measured_at,
+                run=self.run.model_copy(update={"log_file": ""}),
+                unexplained=tuple(sorted(self._harness.unexplained)),
+                flaky=self.flaky,
+                findings=self.said,
+            )
+        )
+        self._written = state
+
+    def _state(self) -> object:
+        return self.run.outcomes, self.flaky, dict(self.said)
+
+    def _passes_today(self, failing: Collection[str]) -> bool:
+        if not failing:
+            return False
+        run = self._harness.run(self._base, tuple(failing), "base", fresh=True)
+        return not run.passed.isdisjoint(failing)
+
+
+def is_complete(run: TestRun) -> bool:
+    """Whether every test has its own word in it."""
+    return run.status in _JUDGED and run.structured and bool(run.outcomes)
+
+
+def key_of(harness: Harness) -> str:
+    """Names everything that is known to have an influence on a run of the base's tests; empty where something has one
+    that can't be named."""
+    environment, spec, plan = harness.environment, harness.workspace.spec, harness.plan
+    isolation = harness.sandbox.isolation
+    if spec.origin is not None or not environment.id or plan.absent:
+        return ""
+    facts = (
+        _FORMAT,
+        importlib.metadata.version("graftsmith"),
+        spec.repository,
+        harness.workspace.base.tree_id,
+        (plan.toolchain, plan.line, plan.setup),
+        environment.id,
+        sorted(environment.env.items()),
+        (isolation.name, isolation.degraded, isolation.leaks),  # its detail names the user id of this very run
+        spec.view,
+        repr(harness.limits),
+        (os.uname().machine, os.uname().release),
+    )
+    return hashlib.sha256(json.dumps(facts).encode()).hexdigest()[:40]
