@@ -70,9 +70,10 @@ def of_step(
         if path not in draft
     ]
     for path, file in draft.edits.items():
-        broken = syntax.explanation(path, file.content) if file is not None else ""
-        if broken:
-            found.append(f"{path} does not parse: {broken}")
+        before = draft.base.content(path) if path in draft.base.entries else None
+        broken = syntax.broken(path, before, file.content) if file is not None else None
+        if broken and file is not None:
+            found.append(f"{path} does not parse: {syntax.explained(broken, file.content)}")
     if tests is None:
         return tuple(found)
     if tests.status not in (SuiteStatus.OK, SuiteStatus.FAILING):

@@ -9,9 +9,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from agent.edit import omission, syntax
+from agent.edit import omission
 from agent.edit.match import NO_MATCH, EditRefused, line_of, locate, unified
-from agent.edit.syntax import SyntaxOk
+from agent.edit.syntax import SyntaxCheck
 from agent.edit.text import Text
 
 
@@ -35,12 +35,12 @@ class _Change:
         return flat[: self.start] + self.new + flat[self.end :]
 
 
-def edited(path: str, data: bytes, edits: Sequence[Edit], *, syntax_ok: SyntaxOk | None = None) -> bytes:
+def edited(path: str, data: bytes, edits: Sequence[Edit], *, check: SyntaxCheck | None = None) -> bytes:
     """The file with all ``edits`` made. Each is matched against the file as it was given.
 
     Args:
         path: for messages, and to tell prose from code.
-        syntax_ok: refuses a result that parses worse than ``data``; ``None`` checks nothing.
+        check: refuses a result that parses worse than ``data``; ``None`` checks nothing.
 
     Raises:
         EditRefused: none of the edits was made; says which one and why.
@@ -58,11 +58,11 @@ def edited(path: str, data: bytes, edits: Sequence[Edit], *, syntax_ok: SyntaxOk
             if len(edits) == 1:
                 raise
             raise EditRefused(f"Edit {number} of {len(edits)}: {error.what}", why=error.why, todo=error.todo) from error
-    return _finish(path, data, file, _ordered(flat, changes), syntax_ok)
+    return _finish(path, data, file, _ordered(flat, changes), check)
 
 
 def inserted(
-    path: str, data: bytes, anchor: str, text: str, *, before: bool = False, syntax_ok: SyntaxOk | None = None
+    path: str, data: bytes, anchor: str, text: str, *, before: bool = False, check: SyntaxCheck | None = None
 ) -> bytes:
     """The file with ``text`` as lines of its own after (or before) the lines that ``anchor`` stands in.
 
@@ -84,10 +84,10 @@ def inserted(
         raise EditRefused(f"The text stands there already, line {line_of(flat, at)}", todo="Go on with the next step")
     if at == len(flat) and not flat.endswith("\n") and flat:
         lines = "\n" + lines[:-1]  # the last line has no newline, and the new last one gets none either
-    return _finish(path, data, file, [_Change(at, at, lines)], syntax_ok)
+    return _finish(path, data, file, [_Change(at, at, lines)], check)
 
 
-def replaced(path: str, data: bytes, first: int, last: int, text: str, *, syntax_ok: SyntaxOk | None = None) -> bytes:
+def replaced(path: str, data: bytes, first: int, last: int, text: str, *, check: SyntaxCheck | None = None) -> bytes:
     """The file with lines ``first`` to ``last`` (from 1, both included) replaced by ``text``, which takes over the
     indentation of the first of them. Decorators stay when ``text`` begins without one.
 
@@ -109,7 +109,7 @@ def replaced(path: str, data: bytes, first: int, last: int, text: str, *, syntax
     if new == "\n".join(old):
         raise EditRefused("The edit changes nothing", todo="Go on with the next step")
     start = sum(len(line) + 1 for line in lines[: first - 1])
-    return _finish(path, data, file, [_Change(start, start + len("\n".join(old)), new)], syntax_ok)
+    return _finish(path, data, file, [_Change(start, start + len("\n".join(old)), new)], check)
 
 
 _DECORATORS = ("@", "#[")
@@ -138,7 +138,7 @@ def _indentation(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def written(path: str, data: bytes | None, content: str, *, syntax_ok: SyntaxOk | None = None) -> bytes:
+def written(path: str, data: bytes | None, content: str, *, check: SyntaxCheck | None = None) -> bytes:
     """The whole file as ``content``; an existing one keeps its encoding, byte order mark and line endings.
 
     Args:
@@ -154,8 +154,8 @@ def written(path: str, data: bytes | None, content: str, *, syntax_ok: SyntaxOk 
     result = file.with_text(flat.replace("\n", file.newline) if data is not None else flat).encode()
     if result == data:
         raise EditRefused("The file holds exactly that already", todo="Go on with the next step")
-    if syntax_ok is not None:
-        syntax.check(path, data, result, syntax_ok)
+    if check is not None:
+        check(path, data, result)
     return result
 
 
@@ -228,7 +228,7 @@ def _ordered(flat: str, changes: Sequence[_Change]) -> list[_Change]:
 # ── putting it together ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _finish(path: str, data: bytes, file: Text, changes: Sequence[_Change], syntax_ok: SyntaxOk | None) -> bytes:
+def _finish(path: str, data: bytes, file: Text, changes: Sequence[_Change], check: SyntaxCheck | None) -> bytes:
     original = file.text
     flat = unified(original)
     position = _positions(original, flat)
@@ -239,8 +239,8 @@ def _finish(path: str, data: bytes, file: Text, changes: Sequence[_Change], synt
         pieces += [original[last:start], _with_endings(file, start, end, change.new)]
         last = end
     result = file.with_text("".join(pieces) + original[last:]).encode()
-    if syntax_ok is not None:
-        syntax.check(path, data, result, syntax_ok)
+    if check is not None:
+        check(path, data, result)
     return result
 
 

@@ -1,49 +1,140 @@
-"""A change must not break a file's syntax. The check itself is given by the caller."""
+"""A change must not break a file's syntax.
+
+Where the standard library reads a language itself (Python, JSON, TOML), its word is the language's own. Everywhere else
+the index's grammars are asked. A grammar may be older than its language, or not know a project's macros; so it is heard
+only about a file that it could parse before, and what it objects to is let through when it is sent once more.
+"""
 
 from __future__ import annotations
 
 import ast
+import hashlib
 import json
+import re
+import tomllib
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
 
 from agent.edit.match import EditRefused
+from agent.index import outline
+from agent.index.languages import language_by_head, language_by_name
 
-SyntaxOk = Callable[[str, bytes], bool]
-"""(path, bytes) → whether the file parses; True for what can't be judged."""
+SyntaxCheck = Callable[[str, bytes | None, bytes], None]
+"""(path, bytes before, bytes after): raises ``EditRefused`` when the change breaks the file."""
+
+_SHOWN: Final = 120
 
 
-def check(path: str, before: bytes | None, after: bytes, syntax_ok: SyntaxOk) -> None:
-    """Refuse ``after`` when it does not parse although ``before`` did, or is new.
+class Problem(NamedTuple):
+    """The first place where a file can't be parsed."""
 
-    Raises:
-        EditRefused: with the place of the error, where it is known.
+    line: int
+    """From 1; 0 where it is not known."""
+    message: str
+
+
+Parser = Callable[[bytes], Problem | None]
+
+
+class Syntax:
+    """Checks changes one after the other.
+
+    Calling it raises ``EditRefused`` for a file that does not parse, although it did before or is new.
     """
-    if syntax_ok(path, after) or (before is not None and not syntax_ok(path, before)):
-        return
-    raise EditRefused(
-        f"{path} would no longer parse" if before is not None else f"{path} does not parse",
-        why=explanation(path, after),
-        todo="Nothing was changed; send it again with correct syntax",
-    )
+
+    def __init__(self) -> None:
+        self._doubted: set[bytes] = set()
+
+    def __call__(self, path: str, before: bytes | None, after: bytes) -> None:
+        found = broken(path, before, after)
+        if found is None:
+            return
+        todo = "Nothing was changed; send it again with correct syntax"
+        if _own(path) is None:
+            this = hashlib.sha256(b"\0".join((path.encode("utf-8", "surrogateescape"), after))).digest()
+            if this in self._doubted:
+                return
+            self._doubted.add(this)
+            todo += ", or as it is if you are sure: the grammar that says so may be older than the language"
+        what = f"{path} would no longer parse" if before is not None else f"{path} does not parse"
+        raise EditRefused(what, why=explained(found, after), todo=todo)
 
 
-def ok(path: str, content: bytes) -> bool:
-    """A check for what the standard library reads (Python, JSON); everything else passes."""
-    return not explanation(path, content)
+def broken(path: str, before: bytes | None, after: bytes) -> Problem | None:
+    """What is wrong with ``after`` that was not with ``before``; ``None`` for what can't be judged.
+
+    Args:
+        before: ``None`` for a new file, which only a language's own parser is asked about.
+    """
+    parse = _own(path)
+    if parse is None:
+        name = _language(path, after)
+        return None if before is None or _by_grammar(name, before) else _by_grammar(name, after)
+    found = parse(after)
+    return None if found is None or (before is not None and parse(before) is not None) else found
 
 
-def explanation(path: str, content: bytes) -> str:
-    """Where the error is, for languages that the standard library reads; else empty."""
+def explained(problem: Problem, content: bytes) -> str:
+    """``line 3: what is wrong: the line``."""
+    lines = outline.decode(content).splitlines()
+    shown = lines[problem.line - 1].strip()[:_SHOWN] if 0 < problem.line <= len(lines) else ""
+    place = f"line {problem.line}" if problem.line else ""
+    return ": ".join(filter(None, (place, problem.message, shown)))
+
+
+def no_longer(language: str) -> str:
+    """What is said where a grammar does not understand a file."""
+    return f"this is no valid {language} any more"
+
+
+def _own(path: str) -> Parser | None:
+    return PARSERS.get(path.rsplit(".", 1)[-1])
+
+
+def _language(path: str, content: bytes) -> str:
+    found = language_by_name(path) or language_by_head(content[:200])
+    return found.name if found else ""
+
+
+def _by_grammar(language: str, content: bytes) -> Problem | None:
+    line = outline.first_error(content, language)
+    return Problem(line, no_longer(language)) if line else None
+
+
+# ── what the standard library reads ──────────────────────────────────────────────────────────────────────────────
+
+
+def _python(data: bytes) -> Problem | None:
     try:
-        if path.endswith((".py", ".pyi")):
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
-                ast.parse(content, path)
-        elif path.endswith(".json"):
-            json.loads(content)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # what the source is warned of is the linters' business
+            ast.parse(data)
     except SyntaxError as error:
-        return f"line {error.lineno}: {error.msg}: {(error.text or '').strip()[:120]}"
+        return Problem(error.lineno or 0, error.msg)
     except (ValueError, RecursionError, MemoryError) as error:
-        return str(error)
-    return ""
+        return Problem(0, str(error) or type(error).__name__)
+    return None
+
+
+def _json(data: bytes) -> Problem | None:
+    try:
+        json.loads(data)
+    except json.JSONDecodeError as error:
+        return Problem(error.lineno, error.msg)
+    except (ValueError, RecursionError) as error:
+        return Problem(0, str(error) or type(error).__name__)
+    return None
+
+
+def _toml(data: bytes) -> Problem | None:
+    try:
+        tomllib.loads(data.decode("utf-8"))
+    except ValueError as error:  # of TOML and of UTF-8
+        line = re.search(r"line (\d+)", str(error))
+        return Problem(int(line.group(1)) if line else 0, str(error))
+    return None
+
+
+PARSERS: Final[Mapping[str, Parser]] = {"py": _python, "pyi": _python, "json": _json, "toml": _toml}
+"""Suffix → the language's own parser."""

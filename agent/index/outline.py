@@ -26,6 +26,8 @@ TEXT_LINES = 80
 """Length of a chunk where nothing is defined."""
 
 _MAX_NODES = 200_000
+_MAX_CHECKED = 1_000_000
+"""Bytes of a file that is parsed while somebody waits for it."""
 _MAX_SIGNATURE = 240
 _MAX_DOC = 200
 
@@ -77,6 +79,23 @@ def _first_error(root: Any) -> int:
             break
         node = inner
     return int(node.start_point[0]) + 1 if node.has_error else 0
+
+
+def first_error(content: bytes, language: str) -> int:
+    """Line of the first syntax error that a language's grammar sees in a file; 0 where it sees none, or where there is
+    none to ask.
+
+    Args:
+        content: the file as stored; any encoding.
+        language: a key of ``LANGUAGES``.
+    """
+    if language not in LANGUAGES or len(content) > _MAX_CHECKED or rules.content_rule(content):
+        return 0
+    try:
+        tree = _parser(language).parse(decode(content).encode("utf-8", "replace"))
+    except (ImportError, OSError, ValueError):  # a grammar that is not there, or of another version
+        return 0
+    return _first_error(tree.root_node)
 
 
 def decode(content: bytes) -> str:

@@ -19,7 +19,7 @@ def run(context: ToolContext, arguments: Insert) -> ToolResult:
     path = writable(context, arguments.path)
     before = context.draft.read(path)
     after = edit.inserted(
-        path, before, arguments.anchor, arguments.text, before=arguments.where == "before", syntax_ok=context.syntax_ok
+        path, before, arguments.anchor, arguments.text, before=arguments.where == "before", check=context.syntax
     )
     return changed(context, path, before, after)
 

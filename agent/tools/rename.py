@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from pydantic import AliasChoices, Field
 
 from agent import edit
-from agent.edit import syntax
 from agent.edit.rename import Meaning
 from agent.errors import GraftsmithError, ToolRefusal
 from agent.index.graph import Certainty
@@ -84,7 +83,7 @@ def _one_file(context: ToolContext, outcome: _Outcome, path: str, meaning: Meani
     try:
         writable(context, path)
         result = edit.renamed(before, meaning, to)
-        syntax.check(path, before, result.content, context.syntax_ok)
+        context.syntax(path, before, result.content)
     except GraftsmithError as error:
         outcome.undecided.append(f"{path} ({error.what})")
         return

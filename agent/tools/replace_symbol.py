@@ -28,7 +28,7 @@ def run(context: ToolContext, arguments: ReplaceSymbol) -> ToolResult:
         )
     before = context.draft.read(path)
     symbol = found[0]
-    after = edit.replaced(path, before, symbol.start, symbol.end, arguments.text, syntax_ok=context.syntax_ok)
+    after = edit.replaced(path, before, symbol.start, symbol.end, arguments.text, check=context.syntax)
     return changed(context, path, before, after)
 
 

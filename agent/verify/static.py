@@ -4,16 +4,14 @@ itself configures. Only what the base does not have already counts.
 
 from __future__ import annotations
 
-import ast
 import json
 import re
-import tomllib
-import warnings
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
+from collections.abc import Iterator, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
+from agent.edit.syntax import PARSERS, Parser, Problem, no_longer
 from agent.index.index import Index
 from agent.tree import Draft
 from agent.types import Check, Finding
@@ -140,15 +138,11 @@ def syntax(draft: Draft, before: Index, after: Index) -> Check:
     for path, file in sorted(draft.edits.items()):
         if file is None:
             continue
-        parse = _PARSERS.get(path.rsplit(".", 1)[-1])
+        parse = PARSERS.get(path.rsplit(".", 1)[-1])
         error = _parsed(parse, draft, path) if parse else _by_grammar(path, before, after)
         if error is not None:
-            found.append(Finding(path=path, line=error[0], rule="", message=error[1][:_MESSAGE_CHARS]))
+            found.append(Finding(path=path, line=error.line, rule="", message=error.message[:_MESSAGE_CHARS]))
     return _check("syntax", "syntax", found)
-
-
-Problem = tuple[int, str]
-Parser = Callable[[bytes], Problem | None]
 
 
 def _parsed(parse: Parser, draft: Draft, path: str) -> Problem | None:
@@ -161,41 +155,7 @@ def _by_grammar(path: str, before: Index, after: Index) -> Problem | None:
     old, new = before.record(path), after.record(path)
     if old is None or new is None or old.broken or old.note or not new.broken:
         return None
-    return new.broken, f"this is no valid {new.language} any more"
-
-
-def _python(data: bytes) -> Problem | None:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # what the source is warned of is the linters' business
-            ast.parse(data)
-    except SyntaxError as error:
-        return error.lineno or 0, error.msg
-    except (ValueError, RecursionError, MemoryError) as error:
-        return 0, str(error) or type(error).__name__
-    return None
-
-
-def _json(data: bytes) -> Problem | None:
-    try:
-        json.loads(data)
-    except json.JSONDecodeError as error:
-        return error.lineno, error.msg
-    except (ValueError, RecursionError) as error:
-        return 0, str(error) or type(error).__name__
-    return None
-
-
-def _toml(data: bytes) -> Problem | None:
-    try:
-        tomllib.loads(data.decode("utf-8"))
-    except ValueError as error:  # of TOML and of UTF-8
-        line = re.search(r"line (\d+)", str(error))
-        return int(line.group(1)) if line else 0, str(error)
-    return None
-
-
-_PARSERS: Final[Mapping[str, Parser]] = {"py": _python, "json": _json, "toml": _toml}
+    return Problem(new.broken, no_longer(new.language))
 
 
 # ── linters ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,7 +7,7 @@ import codecs
 import pytest
 
 from agent.edit import Edit, EditRefused, NotText, edited, inserted, written
-from agent.edit.syntax import ok
+from agent.edit.syntax import Syntax
 
 
 def one(data: bytes, search: str, replace: str, path: str = "a.py") -> bytes:
@@ -282,18 +282,50 @@ def test_prose_may_have_dots() -> None:
 
 def test_a_change_must_not_break_the_syntax() -> None:
     with pytest.raises(EditRefused, match=r"no longer parse.*line 1"):
-        edited("a.py", b"x = (1)\n", [Edit("(1)", "(1")], syntax_ok=ok)
+        edited("a.py", b"x = (1)\n", [Edit("(1)", "(1")], check=Syntax())
     with pytest.raises(EditRefused, match="does not parse"):
-        written("a.json", None, "{", syntax_ok=ok)
+        written("a.json", None, "{", check=Syntax())
     with pytest.raises(EditRefused, match="no longer parse"):
-        inserted("a.py", b"x = [\n1]\n", "x = [", "def f():", syntax_ok=ok)
-    assert edited("a.py", b"x = (1\ny = 2\n", [Edit("2", "3")], syntax_ok=ok) == b"x = (1\ny = 3\n"
-    assert edited("a.py", b"x = (1\n", [Edit("(1", "1")], syntax_ok=ok) == b"x = 1\n"
+        inserted("a.py", b"x = [\n1]\n", "x = [", "def f():", check=Syntax())
+    assert edited("a.py", b"x = (1\ny = 2\n", [Edit("2", "3")], check=Syntax()) == b"x = (1\ny = 3\n"
+    assert edited("a.py", b"x = (1\n", [Edit("(1", "1")], check=Syntax()) == b"x = 1\n"
+
+
+BROKEN = {
+    "a.go": (b"package a\n\nfunc f() {}\n", b"package a\n\nfunc f() {\n", 3),
+    "a.ts": (b"let x: number = 1;\n", b"let x: number = (1;\n", 1),
+    "a.rs": (b"fn f() {}\n\nfn g() {}\n", b"fn f() {}\n\nfn g( {}\n", 3),
+    "a.java": (b"class A { }\n", b"class A { void f( }\n", 1),
+    "a.rb": (b"def f\n  1\nend\n", b"def f\n  (1\nend\n", 2),
+    "run": (b"#!/bin/bash\nif true; then echo; fi\n", b"#!/bin/bash\nif true; then echo (; fi\n", 2),
+    "a.toml": (b"a = 1\n", b"a = \n", 1),
+}
+
+
+@pytest.mark.parametrize("path", BROKEN)
+def test_all_languages_are_refused_in_the_same_words(path: str) -> None:
+    sound, broken, line = BROKEN[path]
+    with pytest.raises(EditRefused, match=rf"{path} would no longer parse.*line {line}: "):
+        written(path, sound, broken.decode(), check=Syntax())
+    worse = broken + b"((\n"
+    assert written(path, broken, worse.decode(), check=Syntax()) == worse, "it was broken before"
+
+
+def test_what_only_a_grammar_objects_to_is_let_through_when_it_is_sent_again() -> None:
+    check, (sound, broken, _) = Syntax(), BROKEN["a.go"]
+    for path in ("a.go", "b.go"):
+        with pytest.raises(EditRefused, match="as it is if you are sure"):
+            written(path, sound, broken.decode(), check=check)
+        assert written(path, sound, broken.decode(), check=check) == broken
+    assert written("new.go", None, broken.decode(), check=check) == broken, "a grammar says nothing of a new file"
+    for _ in range(2):
+        with pytest.raises(EditRefused, match="with correct syntax"):
+            written("a.json", b"{}", "{", check=check)
 
 
 def test_the_syntax_check_sees_the_file_s_own_bytes() -> None:
     data = b"# -*- coding: latin-1 -*-\nx = '\xe9'\n"
-    assert edited("a.py", data, [Edit("'é'", "'ü'")], syntax_ok=ok) == b"# -*- coding: latin-1 -*-\nx = '\xfc'\n"
+    assert edited("a.py", data, [Edit("'é'", "'ü'")], check=Syntax()) == b"# -*- coding: latin-1 -*-\nx = '\xfc'\n"
 
 
 # ── insert and write ──

@@ -51,7 +51,13 @@ def suites(events: list[dict[str, Any]]) -> int:
 def test_a_finding_goes_back_before_the_suite_is_run(
     linted: Desk, scripted: MakeModel, wrong: dict[str, Any], told: str, right: dict[str, Any]
 ) -> None:
-    steps = ({"tool_calls": [EDIT, WRITE, wrong, FINISH]}, {"expect": told, "tool_calls": [right, FINISH]})
+    insist = {"expect": "would no longer parse. line 3", "tool_calls": [wrong, FINISH]}
+    begin = (
+        [{"tool_calls": [EDIT, WRITE, wrong]}, insist]
+        if wrong is BROKEN
+        else [{"tool_calls": [EDIT, WRITE, wrong, FINISH]}]
+    )
+    steps = (*begin, {"expect": told, "tool_calls": [right, FINISH]})
     said, done, events = ran(linted, scripted(plan(), *steps))
     assert (done["outcome"], done["proven"], suites(events)) == ("proposed", True, 1)
     assert "1 new finding(s)" in said
