@@ -17,7 +17,9 @@ from agent.index.index import Index
 from agent.index.words import Stems, words
 
 _ASKED = re.compile(
-    r"\b(?:document(?:ed|ation|s)?|docs?|readme|manual|(?<!no )change ?log|changes file|release notes|news)\b", re.I
+    r"\b(?:documentation|(?:un)?documented|docs|doc ?strings?|readme|change ?log|changes file|release notes"
+    r"|document (?:it|this|that|them|these|both|the (?:new|option|behaviou?r|change)))\b",
+    re.I,
 )
 _TEXT = (".md", ".rst", ".txt", ".adoc", ".markdown", ".mdx")
 _CHANGES = re.compile(r"(?:^|/)(?:changes|changelog|history|news|releases)(?:\.(?:md|rst|txt|adoc))?$", re.I)

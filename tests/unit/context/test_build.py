@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.context.build import build
+from agent.context.documents import asked
 from agent.context.fence import fence
 from agent.context.overview import repository_map
 from agent.index.index import Index
@@ -145,3 +146,17 @@ def test_documentation_is_shown_where_the_task_asks_for_it(tmp_path: Path) -> No
     assert "# Changes" not in wanted
     assert "Plants" not in wanted
     assert "2.1.0" not in build(index, Task(title="`total_price` counts twice"), 4000, "seed")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("Please document it, too.", True),
+        ("Mention it in the README.", True),
+        ("It needs a changelog entry", True),
+        ("The heading of the document is lost", False),
+        ("Two documents are parsed", False),
+    ],
+)
+def test_what_asks_for_documentation(text: str, wanted: bool) -> None:
+    assert asked(text) is wanted
