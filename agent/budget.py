@@ -105,6 +105,7 @@ class Meter:
         self._lock = threading.Lock()
         self._usage = spent or Usage()
         self._known_dollars = self._usage.dollars or 0.0
+        self._last: Mapping[str, float] = {}
         self._unpriced = (self._usage.calls > 0 or self._usage.embedded_tokens > 0) and self._usage.dollars is None
 
     def check(self, next_tokens: int = 0) -> None:
@@ -118,10 +119,11 @@ class Meter:
         """
         for unit, used, limit in self._rows(next_tokens):
             if used >= limit:
-                taken = f"{_amount(used, unit)} of {_amount(limit, unit)} {unit}"
+                before = used - next_tokens if unit == "tokens" else used
+                more = f", and the next call takes about {next_tokens}" if before < limit else ""
                 raise BudgetReached(
                     f"the budget of {_amount(limit, unit)} {unit} is reached",
-                    why=f"the run is at {taken}",
+                    why=f"{_amount(before, unit)} of {_amount(limit, unit)} {unit} are used{more}",
                     todo="Retry with a larger budget; the work so far is kept",
                 )
 
@@ -130,10 +132,12 @@ class Meter:
         price = price_of(call.model, self._prices)
         with self._lock:
             before = self._usage
-            if price is None:
-                self._unpriced = True
-            else:
-                self._known_dollars += cost(price, call)
+            dollars = 0.0 if price is None else cost(price, call)
+            self._unpriced = self._unpriced or price is None
+            self._known_dollars += dollars
+            if not call.embedding:
+                tokens = call.input_tokens + call.output_tokens
+                self._last = {"dollars": dollars, "tokens": tokens, "model calls": 1}
             added = (
                 {"embedded_tokens": call.input_tokens}
                 if call.embedding
@@ -159,8 +163,21 @@ class Meter:
 
     @property
     def nearly_spent(self) -> bool:
-        """True from 80 % of any bound on."""
-        return any(used >= NEARLY * limit for _, used, limit in self._rows(0))
+        """True from 80 % of any bound on, or when what is left is less than two calls like the last one."""
+        return any(
+            used >= NEARLY * limit or used + 2 * self._last.get(unit, 0) > limit for unit, used, limit in self._rows(0)
+        )
+
+    @property
+    def left(self) -> str:
+        """What is left of the bound that is used up most, and what the last call took of it; '' without a bound."""
+        rows = self._rows(0)
+        if not rows:
+            return ""
+        unit, used, limit = max(rows, key=lambda row: row[1] / row[2] if row[2] else 1.0)
+        last = self._last.get(unit, 0)
+        each = f"; the last call took {_amount(last, unit)}" if last and unit != "model calls" else ""
+        return f"{_amount(max(0.0, limit - used), unit)} of {_amount(limit, unit)} {unit} are left{each}"
 
     @property
     def seconds_left(self) -> float | None:

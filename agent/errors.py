@@ -23,7 +23,9 @@ class GraftsmithError(Exception):
         self.todo = todo
 
     def __str__(self) -> str:
-        return ". ".join(part.rstrip(".") for part in (self.what, self.why, self.todo) if part) + "."
+        *before, last = [part for part in (self.what, self.why, self.todo) if part]
+        end = last if "\n" in last else f"{last.rstrip('.')}."  # a listing ends as the file has it
+        return ". ".join([*(part.rstrip(".") for part in before), end])
 
 
 class UserError(GraftsmithError):

@@ -17,6 +17,9 @@ PROOF_FREE = frozenset({"documentation", "refactoring", "question"})
 """Intents that no test can turn from red to green."""
 
 _SHOWN = 8
+_IN_FULL = 3
+"""Of many tests that fail most fail for one reason; the others are told in a line."""
+_GIST_CHARS = 200
 _MESSAGE_CHARS = 1_200
 
 
@@ -129,7 +132,11 @@ def _comparison(comparison: Comparison, final: TestRun) -> list[str]:
 
 
 def _listed(what: str, tests: Sequence[str], messages: Mapping[str, str]) -> list[str]:
-    found = [f"`{test}` {what}:\n{_short(messages.get(test, 'no message'))}" for test in tests[:_SHOWN]]
+    said = [messages.get(test, "no message") for test in tests[:_SHOWN]]
+    found = [
+        f"`{test}` {what}:{chr(10) + _short(message) if at < _IN_FULL else ' ' + _gist(message)}"
+        for at, (test, message) in enumerate(zip(tests, said, strict=False))
+    ]
     if len(tests) > _SHOWN:
         found.append(f"… and {len(tests) - _SHOWN} more of the kind: {_names(tests[_SHOWN:])}")
     return found
@@ -177,3 +184,10 @@ def _names(tests: Sequence[str]) -> str:
 def _short(message: str) -> str:
     """The end of a failure message says most."""
     return message if len(message) <= _MESSAGE_CHARS else f"…{message[-_MESSAGE_CHARS:]}"
+
+
+def _gist(message: str) -> str:
+    """The line of a failure message that says most: pytest marks it, elsewhere it is the last."""
+    lines = [line for line in message.splitlines() if line.strip()]
+    marked = next((line[1:] for line in lines if line.startswith("E ")), lines[-1] if lines else "")
+    return marked.strip()[:_GIST_CHARS]

@@ -112,7 +112,7 @@ class Conversation:
     def warn_once_when_nearly_spent(self, prompt: str = "wrap_up") -> None:
         if self.meter.nearly_spent and not self._warned:
             self._warned = True
-            self.say(prompts.render(prompt))
+            self.say(prompts.render(prompt, left=self.meter.left))
 
 
 @dataclass(frozen=True)

@@ -72,10 +72,25 @@ def test_a_call_that_cant_fit_is_not_made() -> None:
 
 def test_nearly_spent_from_four_fifths_on() -> None:
     meter = Meter(Budget(tokens=1000, steps=None), prices=PRICES)
-    meter.record(used(799))
+    for _ in range(7):
+        meter.record(used(100))
+    meter.record(used(99))
     assert not meter.nearly_spent
     meter.record(used(1))
     assert meter.nearly_spent
+    assert meter.left == "200 of 1000 tokens are left; the last call took 1"
+
+
+def test_nearly_spent_when_two_calls_more_do_not_fit() -> None:
+    meter = Meter(Budget(tokens=1000, steps=None), prices=PRICES)
+    meter.record(used(300))
+    assert not meter.nearly_spent
+    meter.record(used(200))
+    assert not meter.nearly_spent
+    meter.record(used(200))
+    assert meter.nearly_spent
+    with pytest.raises(BudgetReached, match="700 of 1000 tokens are used, and the next call takes about 400"):
+        meter.check(400)
 
 
 def test_an_unknown_price_is_unknown_but_what_is_known_still_counts() -> None:

@@ -128,6 +128,16 @@ def test_what_got_worse_is_listed_with_its_message() -> None:
     assert "and 2 more of the kind" in text
 
 
+def test_of_many_failures_only_some_are_told_at_length() -> None:
+    message = ">       assert f() == 1\nE       assert 2 == 1\nE        +  where 2 = f()\n\na.py:3: AssertionError"
+    tests = tuple(f"t::{n}" for n in range(6))
+    final = run(SuiteStatus.FAILING, messages=dict.fromkeys(tests, message) | {"t::5": "at line 3\nError: boom"})
+    found = judged(Evidence(final=final, comparison=Comparison(regressed=tests)))
+    assert found.count("where 2 = f()") == 3
+    assert "`t::4` passed before and fails now: assert 2 == 1\n" in found
+    assert found.endswith("`t::5` passed before and fails now: Error: boom")
+
+
 def test_what_the_plan_excuses_is_accepted_and_not_ready() -> None:
     changed = IntegrityFinding(kind="test_changed", path="tests/test_a.py", detail="changed", excused=True)
     found = evidence(proof(), integrity=(changed,))

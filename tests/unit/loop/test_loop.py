@@ -99,7 +99,7 @@ def test_the_model_is_told_once_to_wrap_up(converse: Converse, context: ToolCont
         loop.work(conversation, REGISTRY, context)
     assert conversation.meter.usage.calls == 5
     (told,) = said(conversation)
-    assert "Four fifths" in told
+    assert "1 of 5 model calls are left" in told
     at = next(n for n, message in enumerate(conversation.messages) if message.content == told)
     assert sum(message.role == "assistant" for message in conversation.messages[:at]) == 4
 
