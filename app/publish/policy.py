@@ -222,7 +222,7 @@ PROTECTED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
         (re.escape(OWN_CONFIG), "a change may not alter the rules that it is judged by"),
         (r"(.*/)?\.gitmodules|\.lfsconfig", "it names other repositories to fetch from"),
         (
-            r"\.(husky|devcontainer|githooks|circleci|buildkite)/.*|\.devcontainer\.json",
+            r"\.(husky|devcontainer|githooks)/.*|\.devcontainer\.json",
             "it runs on the machines of those who check out",
         ),
         (
@@ -230,7 +230,9 @@ PROTECTED: tuple[tuple[re.Pattern[str], str], ...] = tuple(
             "it runs on the machines of those who check out",
         ),
         (
-            r"\.(gitlab-ci|travis|appveyor|drone|cirrus|pre-commit-config)\.ya?ml",
+            r"\.(gitlab-ci|travis|appveyor|drone|cirrus|woodpecker|pre-commit-config)\.ya?ml"
+            r"|(appveyor|azure-pipelines|bitbucket-pipelines|buildspec|cloudbuild|codefresh|wercker)\.ya?ml"
+            r"|\.(circleci|buildkite|woodpecker|semaphore|teamcity)/.*|jenkinsfile",
             "it decides what runs on other machines",
         ),
     )

@@ -137,6 +137,49 @@ def test_what_is_not_ours_to_change_is_left_out_and_the_rest_goes(path: str) -> 
     assert [c.path for c in accepted.changes] == ["src/b.py"]
 
 
+ROWS = {
+    "who owns which code": ["CODEOWNERS", "docs/CODEOWNERS"],
+    "other bots": [".github/dependabot.yml", ".github/renovate.json5", ".renovaterc", "renovate.json"],
+    "security policy": ["SECURITY.md", "docs/SECURITY.rst"],
+    "orders to coding agents": [
+        *("AGENTS.md", "pkg/CLAUDE.local.md", "pkg/.cursorrules", ".cursor/rules/x.mdc", "pkg/.claude/settings.json"),
+        *(".aider.conf.yml", ".github/prompts/fix.prompt.md", ".github/instructions/x.md", ".mcp.json", "pkg/mcp.json"),
+    ],
+    "the rules that it is judged by": [".graftsmith.toml"],
+    "other repositories": [".gitmodules", ".lfsconfig"],
+    "machines of those who check out": [
+        *(".husky/pre-commit", ".githooks/pre-push", ".devcontainer/devcontainer.json", ".devcontainer.json"),
+        *(".vscode/tasks.json", ".vscode/settings.json", ".idea/workspace.xml"),
+    ],
+    "runs on other machines": [
+        *(
+            ".gitlab-ci.yml",
+            ".travis.yml",
+            "appveyor.yml",
+            "azure-pipelines.yml",
+            "Jenkinsfile",
+            ".circleci/config.yml",
+        ),
+        *(".buildkite/pipeline.yml", ".woodpecker/test.yaml", "bitbucket-pipelines.yml", ".pre-commit-config.yaml"),
+    ],
+}
+
+
+@pytest.mark.parametrize("content", [b"x\n", None])
+@pytest.mark.parametrize("reason", ROWS)
+def test_files_that_the_repository_has_already_are_as_protected_as_new_ones(reason: str, content: bytes | None) -> None:
+    base = {**TREE, **{path: BaseEntry("100644", SHA) for path in ROWS[reason]}}
+    changes = tuple(change(path, content) for path in ROWS[reason])
+    accepted = policy.check(ChangeSet.model_construct(base_sha=SHA, changes=changes), base, Rules())
+    assert [h.change.path for h in accepted.held_back] == ROWS[reason]
+    assert all(reason in h.reason for h in accepted.held_back)
+
+
+def test_every_protected_kind_has_an_example() -> None:
+    examples = [path.casefold() for paths in ROWS.values() for path in paths]
+    assert not [pattern for pattern, _ in policy.PROTECTED if not any(map(pattern.fullmatch, examples))]
+
+
 def test_another_case_is_no_way_around() -> None:
     path = ".GitHub/Workflows/x.yml"
     assert refused(change(path)) == "path_clash"
@@ -159,7 +202,7 @@ def test_names_that_only_look_protected_pass(path: str) -> None:
 
 
 def test_new_binaries_are_left_out() -> None:
-    for content in (b"\x89PNG\0\0", "text".encode("utf-16"), b"caf\xe9"):
+    for content in (b"\x89PNG\0\0", b"plain\0text", "text".encode("utf-16"), b"caf\xe9"):
         assert held("new.bin", content=content)
         assert not held("new.bin", content=content, rules=Rules(may_add_binaries=True))
         assert not held("logo.png", content=content)
@@ -189,3 +232,4 @@ def test_honest_text_of_other_languages_gets_none() -> None:
 def test_a_new_executable_gets_a_remark() -> None:
     assert [r.detail for r in check(change("tool.py", mode="100755")).remarks] == ["is made executable"]
     assert not check(change("run.sh", mode="100755")).remarks
+    assert not check(change("notes.md", b"how to mark files as -diff or binary\n")).remarks
