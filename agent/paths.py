@@ -23,6 +23,9 @@ _UNPRINTABLE = frozenset({"Cc", "Cs", "Zl", "Zp"})
 _DRIVE = re.compile(r"^[A-Za-z]:([\\/]|$)")
 
 
+_DEVICE = re.compile(r"(con|prn|aux|nul|conin\$|conout\$|(com|lpt)[0-9\u00b9\u00b2\u00b3]) *(\..*)?", re.IGNORECASE)
+
+
 class PathRefused(ToolRefusal):
     """The path can't be part of a change, whatever the tree holds."""
 
@@ -66,6 +69,21 @@ def _check_part(part: str, path: str) -> None:
         raise PathRefused(f"{path!r} reaches into git's own folder", todo="Change only files of the project itself")
     if len(part.encode()) > MAX_NAME_BYTES:
         raise PathRefused(f"A name in the path is longer than {MAX_NAME_BYTES} bytes", todo="Choose a shorter one")
+
+
+def check_new_name(path: str) -> None:
+    """Refuse a new file or folder whose name Windows can't hold: the commit could not be checked out there any more.
+    (Microsoft, "Naming Files, Paths, and Namespaces".)
+
+    Args:
+        path: canonical; its last part is the name.
+
+    Raises:
+        PathRefused: a device, an alternate stream, or a name that ends in a dot or a space.
+    """
+    name = path.rsplit("/", 1)[-1]
+    if ":" in name or name.endswith((" ", ".")) or _DEVICE.fullmatch(name):
+        raise PathRefused(f"{path!r} is a name that Windows can't hold", todo="Choose another one")
 
 
 def is_git_folder(name: str) -> bool:

@@ -14,7 +14,7 @@ from types import MappingProxyType
 
 from agent.errors import ToolRefusal, UserError
 from agent.git import GITLINK, LINK, Entry, Git, RepositoryTooLarge, blob_id
-from agent.paths import MAX_PATH_BYTES, canonical, folded, is_git_folder, parents
+from agent.paths import MAX_PATH_BYTES, canonical, check_new_name, folded, is_git_folder, parents
 from agent.types import ChangeSet, FileChange, FileMode
 
 MIB = 1024 * 1024
@@ -360,10 +360,13 @@ class Draft:
             raise NotAFile(f"{path} is a folder", todo="Name a file in it")
 
     def _check_spelling(self, path: str) -> None:
-        """Refuse a new path that differs only in case from one that is there, or lies in a folder that does."""
+        """Refuse a new path that differs only in case from one that is there, or lies in a folder that does, or that
+        some systems can't hold."""
         for name in (*parents(path), path):
             twins = self._spellings(name)
-            if twins and name not in twins:
+            if not twins:
+                check_new_name(name)
+            elif name not in twins:
                 raise CaseTwin(
                     f"{path} does not exist, but {_listed(twins)} {'does' if len(twins) == 1 else 'do'}",
                     why="The names differ only in upper and lower case",

@@ -136,6 +136,12 @@ def _path_is_sound(change: FileChange, base: Base) -> None:
         raise ChangeSetRefused("bad_path", error.what) from error
     if not sound:
         raise ChangeSetRefused("bad_path", f"{change.path!r} is not spelled in the one way that is allowed")
+    for part in (change.path, *paths.parents(change.path)):
+        try:
+            paths.check_new_name(part)
+        except paths.PathRefused as error:
+            if part not in base and not _folder_of(part, base):
+                raise ChangeSetRefused("bad_path", error.what) from error
 
 
 def _mode_is_sound(change: FileChange, base: Base) -> None:

@@ -51,6 +51,7 @@ BAD_PATHS = {
     "signs": ["a\\b", "a\0b", "a\nb", "a\x1bb", "a\u202eb", "a\ud800b"],
     "too long": ["x" * 300, "a/" * 2100 + "x"],
     "git's own": [".git", ".git/hooks/pre-commit", "sub/.git/config", ".GIT/config", "git~1/x", "GIT~1", ".git /x"],
+    "not for every system": ["src/aux.py", "nul", "COM1.txt", "con/x.py", "a.py:stream", "src/x.", "y ", "Lpt\u00b9"],
     "git's own in disguise": [".git./x", ".g\u200cit/x", ".git::$INDEX_ALLOCATION/x"],
 }
 
@@ -105,6 +106,13 @@ def test_sound_changes_pass() -> None:
     assert not accepted.held_back
     assert accepted.deleted == {"src/a.py"} and "src/b.py" in accepted.added and "README.md" not in accepted.added
     assert [(r.path, r.detail) for r in accepted.remarks] == [("src/link", "is a symbolic link")]
+
+
+def test_odd_names_that_are_there_can_be_changed() -> None:
+    base = {path: BaseEntry("100644", SHA) for path in ("aux.py", "con/x.py", "a:b")}
+    for path in (*base, "con/new.py", "console.py", "nullable.py", "com10"):
+        changes = ChangeSet.model_construct(base_sha=SHA, changes=(change(path),))
+        assert policy.check(changes, base, Rules()).changes
 
 
 def test_a_file_may_become_a_folder() -> None:

@@ -150,6 +150,20 @@ def test_names_that_differ_only_in_case(tree: BaseTree) -> None:
     assert renamed.read("ReadMe.md") == b"Bigger\n"
 
 
+@pytest.mark.parametrize("path", ["src/aux.py", "con/x.py", "src/a.py:stream", "docs./x", "src/last "])
+def test_no_new_name_that_some_systems_cannot_hold(tree: BaseTree, path: str) -> None:
+    with pytest.raises(PathRefused, match="Windows"):
+        tree.draft().with_file(path, b"x")
+    with pytest.raises(PathRefused, match="Windows"):
+        tree.draft().move("run.sh", path)
+
+
+def test_an_odd_name_that_is_there_can_be_worked_on(git: Git, origin: Repository) -> None:
+    origin.commit({"con/aux.py": "x = 1\n"})
+    draft = load(git, origin).draft().with_file("con/aux.py", b"x = 2\n").with_file("con/new.py", b"")
+    assert len(draft.change_set().changes) == 2
+
+
 def test_a_link_itself_may_go(tree: BaseTree, git: Git) -> None:
     draft = tree.draft().without("doc.txt")
     assert "doc.txt" not in git.tree(draft.tree_id())
