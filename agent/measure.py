@@ -79,9 +79,12 @@ class Measure:
         return Evidence().model_copy(update={**known, **more})
 
     def _checks(self, draft: Draft, after: Index, *, to_the_end: bool) -> tuple[Check, ...]:
+        def importers() -> Collection[str]:
+            return impact.importers(draft, self.before, after)
+
         syntax = static.syntax(draft, self.before, after)
         stops = bool(syntax.found) and not to_the_end
-        checks = (syntax, *(() if stops else self.linters.check(draft)))
+        checks = (syntax, *(() if stops else self.linters.check(draft, importers)))
         for check in checks:
             self.events.emit("check", **check.model_dump())
         return checks

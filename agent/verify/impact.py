@@ -47,6 +47,16 @@ def reached_tests(draft: Draft, before: Index, after: Index) -> Collection[str]:
     return dict.fromkeys(reach.path for reach in (*after.tests_for(there), *before.tests_for(gone)))
 
 
+def importers(draft: Draft, before: Index, after: Index) -> Collection[str]:
+    """Files that import a changed file; of a deleted one those that imported it in the base."""
+    found = (
+        reach.path
+        for path, file in draft.edits.items()
+        for reach in (before if file is None else after).importers(path)
+    )
+    return dict.fromkeys(found)
+
+
 def restricted(run: TestRun, files: Collection[str]) -> TestRun:
     """The part of a run that is about the tests of ``files``."""
     return run.model_copy(update={"outcomes": {t: o for t, o in run.outcomes.items() if file_of(t) in files}})

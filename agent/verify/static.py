@@ -6,9 +6,10 @@ from __future__ import annotations
 
 import json
 import re
+import time
 from collections import Counter
-from collections.abc import Iterator, MutableMapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Iterator, MutableMapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final, Literal
 
 from agent.edit.syntax import PARSERS, Parser, Problem, no_longer
@@ -24,8 +25,11 @@ from sandbox.types import End, Finished
 SHOWN: Final = 20
 """Findings of one tool that are kept; a change with more has one cause, and the first ones show it."""
 _MESSAGE_CHARS: Final = 400
-_LINTER_S: Final = 180.0
+_PROJECT_S: Final = 180.0
+_FILES_S: Final = 90.0
 """One tool on one tree; what takes longer says nothing that is worth the wait between two edits."""
+_LEVEL_S: Final = 360.0
+"""All tools together, for one change."""
 
 
 @dataclass(frozen=True)
@@ -34,17 +38,23 @@ class Linter:
 
     name: str
     command: str
-    """Shell line; ``"$@"`` stands for the changed files."""
+    """Shell line that has it look at single files, for which ``"$@"`` stands; empty where it can't."""
     suffixes: tuple[str, ...]
     configured: tuple[tuple[str, str], ...]
     """File name and a pattern in it; any of them is enough."""
     pattern: str
     """Named groups ``path``, ``line``, ``message`` and, where the tool has it, ``rule``."""
-    whole: bool = False
-    """It reads the whole project, and so sees what a change breaks in other files."""
+    project: str = ""
+    """Shell line that has it read the whole project, so that it sees what a change breaks in other files. Empty for
+    tools that judge each file by itself."""
+    names_files: str = ""
+    """Pattern in what configures it: it knows itself what the project is. Else ``"$@"`` in ``project`` is ``.``."""
+    gave_up: frozenset[int] = frozenset()
+    """Exit codes that say that it did not look at everything."""
 
 
 _AT: Final = r"^(?:vet: )?(?P<path>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:?)?\s*"
+_MYPY: Final = "python3 -m mypy --no-error-summary --show-error-codes --cache-dir=/tmp/mypy"
 _NODE: Final = 'PATH="$PWD/node_modules/.bin:$PATH" '
 _PYRIGHT: Final = (
     r"^\s*(?P<path>[^\s:][^:\n]*):(?P<line>\d+):\d+ - error: (?P<message>.*?)(?: \((?P<rule>report\w+)\))?$"
@@ -66,7 +76,7 @@ LINTERS: Final = (
     ),
     Linter(
         "mypy",
-        'python3 -m mypy --no-error-summary --show-error-codes --cache-dir=/tmp/mypy -- "$@"',
+        f'{_MYPY} -- "$@"',
         (".py", ".pyi"),
         (
             ("mypy.ini", "."),
@@ -75,6 +85,9 @@ LINTERS: Final = (
             ("pyproject.toml", r"(?m)^\[tool\.mypy\]"),
         ),
         _AT + r"error: (?P<message>.*?)(?:\s+\[(?P<rule>[\w-]+)\])?$",
+        project=f'{_MYPY} "$@"',
+        names_files=r"(?ms)^\[(?:tool\.)?mypy\][^\[]*?^\s*(?:files|packages|modules)\s*=",
+        gave_up=frozenset({2}),
     ),
     Linter(
         "pyright",
@@ -82,6 +95,7 @@ LINTERS: Final = (
         (".py", ".pyi"),
         (("pyrightconfig.json", "."), ("pyproject.toml", r"(?m)^\[tool\.pyright\]")),
         _PYRIGHT,
+        project=_NODE + "pyright",
     ),
     Linter(
         "basedpyright",
@@ -89,6 +103,7 @@ LINTERS: Final = (
         (".py", ".pyi"),
         (("pyproject.toml", r"(?m)^\[tool\.basedpyright\]"),),
         _PYRIGHT,
+        project="basedpyright",
     ),
     Linter(
         "eslint",
@@ -105,20 +120,20 @@ LINTERS: Final = (
     ),
     Linter(
         "tsc",
-        _NODE + "tsc --noEmit --pretty false -p .",
+        "",
         (".ts", ".tsx", ".mts", ".cts"),
         (("tsconfig.json", "."),),
         r"^(?P<path>[^\s(][^(\n]*)\((?P<line>\d+),\d+\): error (?P<rule>TS\d+): (?P<message>.*)$",
-        whole=True,
+        project=_NODE + "tsc --noEmit --pretty false -p .",
     ),
-    Linter("go vet", "go vet ./...", (".go",), (("go.mod", "."),), _AT + r"(?P<message>.*)$", whole=True),
+    Linter("go vet", "", (".go",), (("go.mod", "."),), _AT + r"(?P<message>.*)$", project="go vet ./..."),
     Linter(
         "clippy",
-        "cargo clippy --offline --all-targets --message-format short",
+        "",
         (".rs",),
         (("clippy.toml", "."), (".clippy.toml", "."), ("Cargo.toml", r"(?m)^\[(workspace\.)?lints\.clippy")),
         _AT + r"(?P<rule>warning|error(?:\[E\d+\])?): (?P<message>.*)$",
-        whole=True,
+        project="cargo clippy --offline --workspace --all-targets --message-format short",
     ),
 )
 
@@ -162,8 +177,23 @@ def _by_grammar(path: str, before: Index, after: Index) -> Problem | None:
 
 
 @dataclass(frozen=True)
+class Way:
+    """One way of asking a tool."""
+
+    line: str
+    files: tuple[str, ...]
+    """What it is asked about."""
+    whole: bool
+    """It reads all of the project, and ``files`` are only where it begins."""
+
+    @property
+    def seconds(self) -> float:
+        return _PROJECT_S if self.whole else _FILES_S
+
+
+@dataclass(frozen=True)
 class _Said:
-    """What a tool said of some files of one tree."""
+    """What a tool said of one tree."""
 
     findings: tuple[Finding, ...] = ()
     silent: str = ""
@@ -171,7 +201,8 @@ class _Said:
 
 @dataclass(frozen=True)
 class Linters:
-    """The linters and type checkers that the base configures. What they say of the base is asked once.
+    """The linters and type checkers that the base configures. What they say of the base is asked once, and each time
+    where nothing is but the tree itself and what the set-up made.
 
     Args:
         said: question → what a tool has against the base; what is asked is added.
@@ -180,41 +211,79 @@ class Linters:
     harness: Harness
     base: Draft
     said: MutableMapping[str, tuple[Finding, ...]] = field(default_factory=dict)
+    _in_vain: set[str] = field(default_factory=set)
+    """Lines that led to nothing in this run, a type checker that takes too long for one: they are not tried again."""
 
-    def check(self, draft: Draft) -> tuple[Check, ...]:
-        """One check for each tool that has to do with the changed files."""
-        paths = {path for path, file in draft.edits.items() if file is not None}
-        concerned = (
-            (linter, tuple(sorted(path for path in paths if path.endswith(linter.suffixes))))
-            for linter in LINTERS
-            if _is_configured(linter, self.base.base)
+    def check(self, draft: Draft, importers: Callable[[], Collection[str]] = tuple) -> tuple[Check, ...]:
+        """One check for each tool that has to do with the changed files.
+
+        Args:
+            importers: files that import what was changed, asked for where a tool can't read the whole project.
+        """
+        until = time.monotonic() + _LEVEL_S
+        asked = (
+            (linter, ways(linter, draft, importers)) for linter in LINTERS if _is_configured(linter, self.base.base)
         )
-        return tuple(self._compared(linter, draft, changed) for linter, changed in concerned if changed)
+        return tuple(self._compared(linter, draft, tried, until) for linter, tried in asked if tried)
 
-    def _compared(self, linter: Linter, draft: Draft, changed: tuple[str, ...]) -> Check:
-        after = _run(linter, self.harness, draft, changed)
-        if not after.findings:
-            return _check("static", linter.name, (), after.silent)
-        before = self._of_base(linter, tuple(path for path in changed if path in self.base))
-        allowed = Counter(map(_key, before))
-        new = []
-        for finding in after.findings:
-            if allowed[_key(finding)] > 0:
-                allowed[_key(finding)] -= 1
-            else:
-                new.append(finding)
-        return _check("static", linter.name, new)
+    def _compared(self, linter: Linter, draft: Draft, tried: Sequence[Way], until: float) -> Check:
+        silent = ""
+        for way in tried:
+            if way.line in self._in_vain:
+                continue
+            after = _run(linter, self.harness, draft, way, until)
+            before = self._of_base(linter, way, until) if after.findings else _Said()
+            silent = after.silent or before.silent
+            if not silent:
+                return _check("static", linter.name, _new(before.findings, after.findings))
+            if silent in (_ABSENT, _NO_TIME):
+                break
+            self._in_vain.add(way.line)
+        return _check("static", linter.name, (), silent or "it led to nothing before")
 
-    def _of_base(self, linter: Linter, paths: tuple[str, ...]) -> tuple[Finding, ...]:
-        if not paths and not linter.whole:
-            return ()
-        question = "\n".join((linter.name, *(() if linter.whole else paths)))
+    def _of_base(self, linter: Linter, way: Way, until: float) -> _Said:
+        there = replace(way, files=tuple(path for path in way.files if way.whole or path in self.base))
+        if not there.files and not there.whole:
+            return _Said()
+        question = "\n".join((linter.name, there.line, *there.files))
         if question not in self.said:
-            said = _run(linter, self.harness, self.base, paths, fresh=True)
+            said = _run(linter, self.harness, self.base, there, until)
             if said.silent:
-                return said.findings
+                return said
             self.said[question] = said.findings
-        return self.said[question]
+        return _Said(self.said[question])
+
+
+def ways(linter: Linter, draft: Draft, importers: Callable[[], Collection[str]]) -> tuple[Way, ...]:
+    """How ``linter`` can be asked about a change, the one that sees most first; empty where it has nothing to do with
+    it. Pure.
+
+    Args:
+        importers: see ``Linters.check``.
+    """
+    concerned = [path for path in draft.edits if path.endswith(linter.suffixes)]
+    if not concerned:
+        return ()
+    there = {path for path in concerned if path in draft}
+    if not linter.project:
+        return (Way(linter.command, tuple(sorted(there)), whole=False),) if there else ()
+    base = draft.base
+    knows = linter.names_files and any(re.search(linter.names_files, text(base, name)) for name, _ in linter.configured)
+    first = Way(linter.project, () if knows else (".",), whole=True)
+    near = sorted(there | {path for path in importers() if path in draft and path.endswith(linter.suffixes)})
+    return (first, Way(linter.command, tuple(near), whole=False)) if linter.command and near else (first,)
+
+
+def _new(before: Sequence[Finding], after: Sequence[Finding]) -> list[Finding]:
+    """Those of ``after`` that ``before`` has not, or not so often."""
+    allowed = Counter(map(_key, before))
+    new = []
+    for finding in after:
+        if allowed[_key(finding)] > 0:
+            allowed[_key(finding)] -= 1
+        else:
+            new.append(finding)
+    return new
 
 
 def _is_configured(linter: Linter, files: Files) -> bool:
@@ -226,25 +295,32 @@ def _key(finding: Finding) -> tuple[str, str, str]:
     return finding.path, finding.rule, re.sub(r"\d+", "0", finding.message)
 
 
-def _run(linter: Linter, harness: Harness, draft: Draft, paths: Sequence[str], *, fresh: bool = False) -> _Said:
-    finished = harness.command(draft, shell(linter.command, *(f"./{path}" for path in paths)), _LINTER_S, fresh=fresh)
-    silent = _silent(finished)
+def _run(linter: Linter, harness: Harness, draft: Draft, way: Way, until: float) -> _Said:
+    seconds = min(way.seconds, until - time.monotonic())
+    if seconds <= 0:
+        return _Said(silent=_NO_TIME)
+    argv = shell(way.line, *(path if path == "." else f"./{path}" for path in way.files))
+    finished = harness.command(draft, argv, seconds, fresh=True)
+    silent = _silent(linter, way, finished)
     if silent or finished.exit_code == 0:
         return _Said(silent=silent)
-    view = harness.workspace.spec.view
-    output = clean(finished.output)
-    found = tuple(read(linter, output, view))
+    found = tuple(read(linter, clean(finished.output), harness.workspace.spec.view))
     if not found:
         return _Said(silent=f"it ended with exit code {finished.exit_code} and named no line")
-    return _Said(found if linter.whole else tuple(finding for finding in found if finding.path in paths))
+    return _Said(found if way.whole else tuple(finding for finding in found if finding.path in way.files))
 
 
-def _silent(finished: Finished) -> str:
+_ABSENT: Final = "it is not installed"
+_NO_TIME: Final = "no time was left for it"
+
+
+def _silent(linter: Linter, way: Way, finished: Finished) -> str:
     """Why a tool said nothing; empty when it did."""
     if finished.end is not End.EXITED:
         return f"it was stopped: {finished.end.value.replace('_', ' ')}"
-    missing = finished.exit_code != 0 and _MISSING.search(finished.output)
-    return "it is not installed" if missing or finished.exit_code in (126, 127) else ""
+    if finished.exit_code in (126, 127) or (finished.exit_code != 0 and _MISSING.search(finished.output)):
+        return _ABSENT
+    return "it did not look at everything" if way.whole and finished.exit_code in linter.gave_up else ""
 
 
 _MISSING: Final = re.compile(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from agent.index.languages import LANGUAGES
 from agent.index.source import TreeSource
 from agent.tree import Draft
 from agent.types import Check, Finding
-from agent.verify.static import LINTERS, SHOWN, Linters, read, syntax
+from agent.verify.impact import importers
+from agent.verify.static import LINTERS, SHOWN, Linters, read, syntax, ways
 from tests.unit.index.test_languages import SAMPLES
 from tests.unit.verify.conftest import Bench, MakeBench, make_environment
 
@@ -142,15 +144,32 @@ def test_a_linter_that_can_say_nothing_is_named(bench: MakeBench) -> None:
 @pytest.fixture(scope="module")
 def with_ruff(tmp_path_factory: pytest.TempPathFactory) -> str:
     """A ``PATH`` that leads to Python with pytest and the real ruff."""
-    environment = make_environment(tmp_path_factory.mktemp("ruff"))
+    return with_tools(tmp_path_factory.mktemp("ruff"), "ruff")
+
+
+@pytest.fixture(scope="module")
+def with_mypy(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A ``PATH`` that leads to Python with pytest and the real mypy."""
+    parts = ("mypy", "mypy_extensions", "typing_extensions", "pathspec", "librt", "ast-serialize")
+    return with_tools(tmp_path_factory.mktemp("mypy"), *parts)
+
+
+def with_tools(folder: Path, *names: str) -> str:
+    environment = make_environment(folder)
     (packages,) = environment.glob("lib/python*/site-packages")
-    for file in importlib.metadata.files("ruff") or ():
-        place = Path(file.locate()).resolve()
-        target = environment / "bin" / "ruff" if file.name == "ruff" else packages / file
-        if file.name == "ruff" or ".." not in file.parts:
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(place, target)
+    for name in names:
+        with suppress(importlib.metadata.PackageNotFoundError):  # what one version needs another may not
+            _copied(name, environment, packages)
     return f"{environment}/bin:/usr/local/bin:/usr/bin:/bin"
+
+
+def _copied(name: str, environment: Path, packages: Path) -> None:
+    for file in importlib.metadata.files(name) or ():
+        program = file.name == name and ".." in file.parts
+        if program or ".." not in file.parts:
+            target = environment / "bin" / name if program else packages / file
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(Path(file.locate()).resolve(), target)
 
 
 def test_the_real_ruff(bench: MakeBench, with_ruff: str) -> None:
@@ -158,6 +177,61 @@ def test_the_real_ruff(bench: MakeBench, with_ruff: str) -> None:
     (check,) = linted(made, made.draft({"a.py": "\n\nimport os\nimport sys\n\nprint(y)\n"}))
     assert [(finding.place, finding.rule) for finding in check.found] == [("a.py:4", "F401"), ("a.py:6", "F821")]
     assert linted(made, made.draft({"a.py": "import os\n\nprint(os)\n"})) == (Check(level="static", tool="ruff"),)
+
+
+F = "def f(x: int) -> int:\n    return x\n"
+TYPED = {
+    "mypy.ini": "[mypy]\n",
+    "pkg/__init__.py": "",
+    "pkg/a.py": F,
+    "pkg/b.py": "from pkg.a import f\n\ny = f(1)\n",
+    "pkg/old.py": "x: int = 'old'\n",
+}
+CALLER = Finding(
+    path="pkg/b.py", line=3, rule="arg-type", message='Argument 1 to "f" has incompatible type "int"; expected "str"'
+)
+
+
+def typed(made: Bench, linters: Linters, **files: str | None) -> Check:
+    draft = made.draft({f"pkg/{name}.py": text for name, text in files.items()})
+    before = Index.open(None, TreeSource(made.base))
+    after = Index.open(None, TreeSource(draft), base=before)
+    (check,) = linters.check(draft, lambda: importers(draft, before, after))
+    return check
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        {"mypy.ini": "[mypy]\n"},
+        {"mypy.ini": "[mypy]\nstrict = False\nfiles = pkg\n"},
+        {"x/clash.py": "", "y/clash.py": "", "mypy.ini": "[mypy]\n"},  # the whole can't be checked: only what is near
+    ],
+)
+def test_a_type_checker_sees_the_callers_of_what_changed(
+    bench: MakeBench, with_mypy: str, config: dict[str, str]
+) -> None:
+    made = bench({**TYPED, **config, "test_a.py": ""}, path=with_mypy)
+    linters = Linters(made.harness, made.base)
+    assert typed(made, linters, a=F.replace("int", "str")).found == (CALLER,)
+    assert typed(made, linters, a=F + "\n\n# longer\n", old="# moved\n\nx: int = 'old'\n").found == ()
+    gone = typed(made, linters, a=None, b="from pkg.a import f\n\n\ny = f(1)\n")
+    assert [(found.path, found.rule) for found in gone.found] == [("pkg/b.py", "import-not-found")]
+
+
+def test_a_tool_of_the_whole_project_is_asked_in_two_ways_and_others_in_one(bench: MakeBench) -> None:
+    made = bench({"a.py": "", "b.py": "", "c.py": "", "a.go": "package a\n", "mypy.ini": "[mypy]\nfiles = src\n"})
+    draft = made.draft({"a.py": "x = 1\n", "b.py": None, "a.go": None, "notes.md": "x"})
+
+    def asked(name: str) -> list[tuple[tuple[str, ...], bool]]:
+        (linter,) = (linter for linter in LINTERS if linter.name == name)
+        return [(way.files, way.whole) for way in ways(linter, draft, lambda: ("c.py", "b.py", "x.ts"))]
+
+    assert asked("mypy") == [((), True), (("a.py", "c.py"), False)]
+    assert asked("pyright") == [((".",), True), (("a.py", "c.py"), False)]
+    assert asked("ruff") == [(("a.py",), False)]
+    assert asked("go vet") == [((".",), True)], "a deleted file may be missed by others"
+    assert asked("eslint") == []
 
 
 # What each tool wrote (pyright 1.1, TypeScript 5, ESLint 9, mypy 1, Go 1.22, cargo 1.80).
