@@ -187,7 +187,7 @@ def _carry_out(made: World, package: Package) -> Seen:
         next(iter(made.pulls(repo)), None),
         wall_s,
         setup_s=sum(e["seconds"] for e in events if e.get("text") == "set-up command"),
-        tests_s=sum(e["run"]["seconds"] for e in events if e["kind"] == "test_run"),
+        tests_s=sum(e["run"]["seconds"] for e in events if e["kind"] == "test_run" and not e.get("kept")),
         model_s=sum(e["seconds"] for e in events if e["kind"] == "model_call"),
         git_s=sum(e["seconds"] for e in events if e.get("text") == "git"),
     )
