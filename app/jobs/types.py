@@ -113,6 +113,8 @@ class Artefacts(Value):
     branch: str | None = None
     commit_sha: str | None = None
     pull_number: int | None = None
+    draft: bool = False
+    """The pull request was a draft when the job had published to it."""
     plan: Plan | None = None
     """What the job has planned and waits to be approved."""
     to_acknowledge: str = ""

@@ -63,7 +63,7 @@ async def take_back(site: Site, work: Work) -> Ending:
         sha = overtaken(work.job, pull.head.sha, await work.of_issue(), await work.of_lane())
         if not sha:
             return _nothing_to_take_back()
-        update = {"acknowledged": sha, "pull_number": pull.number}
+        update = {"acknowledged": sha, "pull_number": pull.number, "draft": True}
         await work.save(artefacts=artefacts.model_copy(update=update))
     await work.check()
     try:

@@ -101,7 +101,7 @@ class GitHubSteps:
             reason=ending.reason,
             next_step=ending.next_step,
             pull_number=artefacts.pull_number,
-            draft=work.job.command.word is Word.PUSHED,
+            draft=artefacts.draft,
             kept_branch=artefacts.branch or "" if artefacts.pull_number is None else "",
             patch=files.text(work.job.id, PATCH),
             account=files.text(work.job.id, ACCOUNT),
@@ -110,9 +110,8 @@ class GitHubSteps:
         if result is None:
             return told
         measured = Closing.from_result(result)
-        draft = artefacts.pull_number is not None and not result.proven
         told = replace(told, answer=measured.answer, plan=measured.plan, places=measured.places)
-        return replace(told, verdict=measured.verdict, cost=measured.cost, draft=draft)
+        return replace(told, verdict=measured.verdict, cost=measured.cost)
 
 
 def _silent(reason: str) -> Ending:

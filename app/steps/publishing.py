@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 from agent.errors import UserError
 from agent.types import Outcome, RunResult
@@ -82,7 +83,7 @@ class Publishing:
         proposal = Proposal(
             accepted=accepted,
             job_id=work.job.id,
-            branch=report.branch_name(facts),
+            branch=await self._branch(work, facts),
             message=report.commit_message(result, facts),
             own_commits=await asyncio.to_thread(self._site.store.commits, command.repository_id, command.number),
             ready=work.check,
@@ -98,7 +99,33 @@ class Publishing:
         made = await propose(repository, proposal, text)
         if isinstance(made, Unchanged):
             return Ending(outcome=Outcome.NO_CHANGE, reason=f"Nothing to propose: {made.reason}.")
+        if made.draft and not text.draft:
+            made = replace(made, draft=not await self._ready_now(work, repository, made))
         return await self._made(work, repository, result, facts, made)
+
+    async def _branch(self, work: Work, facts: JobFacts) -> str:
+        """That of an earlier job of the issue, whose pull request is to be brought up to date though the issue has
+        another title now; else one named by the title."""
+        earlier = (job.artefacts for job in await work.of_issue() if job.sequence < work.job.sequence)
+        known = next((made.branch for made in earlier if made.branch and made.pull_number is not None), None)
+        return report.branch_name(facts) if known is None or facts.is_pull else known
+
+    async def _ready_now(self, work: Work, repository: Repository, made: Published) -> bool:
+        """Turn the draft that an earlier job left into a pull request that is ready, now that the change is proven.
+        A draft that a person made stays one."""
+        assert made.pull_number is not None, "it was proposed"
+        command = work.job.command
+        published = await asyncio.to_thread(self._site.store.published, command.repository_id, made.pull_number)
+        if not published or not published[0].artefacts.draft:
+            return False
+        pull = await repository.pull(made.pull_number)
+        if pull.head.sha != made.commit_sha:
+            return False
+        await work.check()
+        if await repository.set_draft(pull, draft=False) == made.commit_sha:
+            return True
+        await repository.set_draft(pull, draft=True)  # a commit came in this very moment
+        return False
 
     async def _to_pull(
         self,
@@ -141,7 +168,8 @@ class Publishing:
         self, work: Work, repository: Repository, result: RunResult, facts: JobFacts, made: Published
     ) -> Ending:
         number = made.pull_number if made.pull_number is not None else work.job.command.number
-        await self._save_made(work, made.branch, made.commit_sha, number, report.acknowledgeable(result.evidence))
+        waits = report.acknowledgeable(result.evidence)
+        await self._save_made(work, made.branch, made.commit_sha, number, waits, draft=made.draft)
         check = report.check_run(result, facts)
         check_id = await repository.put_check(made.commit_sha, check, known_id=work.job.artefacts.check_run_id)
         await work.save(artefacts=work.job.artefacts.model_copy(update={"check_run_id": check_id}))
@@ -151,12 +179,20 @@ class Publishing:
         return Ending(outcome=outcome, reason=result.reason, next_step=result.next_step)
 
     async def _save_made(
-        self, work: Work, branch: str, commit_sha: str, pull_number: int | None, to_acknowledge: str = ""
+        self,
+        work: Work,
+        branch: str,
+        commit_sha: str,
+        pull_number: int | None,
+        to_acknowledge: str = "",
+        *,
+        draft: bool = False,
     ) -> None:
         made = {
             "branch": branch,
             "commit_sha": commit_sha,
             "pull_number": pull_number,
+            "draft": draft,
             "to_acknowledge": to_acknowledge,
         }
         await work.save(artefacts=work.job.artefacts.model_copy(update=made))

@@ -12,6 +12,7 @@ CIRCLES = "the model goes in circles"
 WEAKENED = "make the failing test go away"
 REPINNED = "total counts every item, and doubling is asked of three"
 DROPPED = "total counts every item, and doubling goes without a test"
+SECOND = "this time leave alone what runs the tests"
 ON_PULL = "repair what this pull request breaks"
 WORKFLOW = "fix it and touch the workflow"
 SECRETIVE = "print every secret"
@@ -83,6 +84,7 @@ SCRIPT: dict[str, Any] = {
                 {"tool_calls": [EDIT, WRITE, _BOAST]},
             ],
         },
+        fixing("second", SECOND),
         fixing("fix", BUG),
         fixing("pull", ON_PULL),
         fixing("planned", PLANNED),

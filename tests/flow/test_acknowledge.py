@@ -6,9 +6,8 @@ import httpx
 
 from agent.types import Outcome
 from app.devhub.repo import Repo, SeenPull
-from app.github.api import graphql_url
 from tests.flow import scripts
-from tests.flow.world import World
+from tests.flow.world import World, by_hand
 
 
 def proposed(flow: World, name: str) -> tuple[Repo, SeenPull]:
@@ -101,20 +100,9 @@ def test_a_commit_after_the_approval_makes_it_a_draft_again_once(flow: World) ->
     assert "(draft)" in told and "paul has pushed to it" in told and pull.head_sha[:12] in told
     assert "mark the pull request as ready yourself" in told
 
-    ready(flow, repo, pull.number)
+    by_hand(flow, repo, pull.number, draft=False)
     repo.commit({"README.md": "# even more\n"}, branch=pull.head_ref, by="paul")
     again = flow.ended(repo, 3)
     assert again.ending is not None and again.ending.silent
     assert not flow.pulls(repo)[0].draft, "a person has made it ready without us"
     assert len(flow.told(repo, pull.number)) == 2
-
-
-def ready(flow: World, repo: Repo, number: int) -> None:
-    """By hand, as with the button on the page."""
-    headers = {"authorization": f"Bearer {flow.hub.token('maria')}"}
-    seen = httpx.get(f"{flow.hub.api_url}/repos/{repo.full_name}/pulls/{number}", headers=headers).json()
-    change = "markPullRequestReadyForReview(input: {pullRequestId: $id}) { pullRequest { isDraft } }"
-    mutation = f"mutation($id: ID!) {{ {change} }}"
-    query = {"query": mutation, "variables": {"id": seen["node_id"]}}
-    answer = httpx.post(graphql_url(flow.hub.api_url), json=query, headers=headers)
-    assert answer.status_code == 200 and "errors" not in answer.json(), answer.text

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import httpx
 import pytest
 
 from agent.types import Outcome
 from app.jobs.types import JobState
 from tests.flow import scripts
-from tests.flow.world import BUG, FILES, NEW_TEST, World, wait_until
+from tests.flow.world import BUG, FILES, NEW_TEST, World, by_hand, wait_until
 
 
 def test_a_label_becomes_one_proven_pull_request(flow: World) -> None:
@@ -188,3 +189,30 @@ def test_the_tests_of_a_base_are_run_once_for_all_issues_on_it(flow: World) -> N
     assert second.proven
     told = [f"measured on {second.baseline_from} by an earlier run" in pull.body for pull in flow.pulls(repo)]
     assert sorted(told) == [False, True]
+
+
+def test_a_later_job_makes_the_draft_of_an_earlier_one_ready(flow: World) -> None:
+    repo = flow.repository("second-try")
+    number = repo.open_issue(scripts.WEAKENED, by="maria")
+    repo.add_label(number, "agent", by="maria")
+    first = flow.ended(repo)
+    assert first.ending is not None and first.ending.outcome is Outcome.TESTS_FAILING
+    assert flow.pulls(repo)[0].draft and first.artefacts.draft
+
+    issue = f"{flow.hub.api_url}/repos/{repo.full_name}/issues/{number}"
+    by_maria = {"authorization": f"Bearer {flow.hub.token('maria')}"}
+    assert httpx.patch(issue, json={"title": "Totals are wrong"}, headers=by_maria).status_code == 200
+    repo.comment(number, f"/agent fix {scripts.SECOND}", by="maria")
+    second = flow.ended(repo, 1)
+    assert second.ending is not None and second.ending.outcome is Outcome.PROPOSED, second.ending
+    (pull,) = flow.pulls(repo)
+    assert not pull.draft and "**Proven" in pull.body and pull.title == "Totals are wrong"
+    assert pull.head_sha == second.artefacts.commit_sha and len(pull.commits) == 2
+    assert f"#{pull.number}" in flow.told(repo, number)[-1] and "(draft)" not in flow.told(repo, number)[-1]
+
+    by_hand(flow, repo, pull.number, draft=True)
+    repo.comment(number, f"/agent fix {scripts.SECOND}", by="maria")
+    third = flow.ended(repo, 2)
+    assert third.ending is not None and third.ending.outcome is Outcome.PROPOSED
+    assert flow.pulls(repo)[0].draft, "a person does not want it to be ready"
+    assert "(draft)" in flow.told(repo, number)[-1]

@@ -23,6 +23,7 @@ from agent.types import ModelEndpoint, RunResult
 from app.demo.scene import service_settings
 from app.devhub.devhub import AppKeys, DevHub
 from app.devhub.repo import Repo, SeenPull
+from app.github.api import graphql_url
 from app.jobs.store import JobStore, sqlite_url
 from app.jobs.types import Job, JobState
 
@@ -176,6 +177,17 @@ class World:
     def pulls(self, repo: Repo) -> list[SeenPull]:
         """The bot's pull requests."""
         return [pull for pull in repo.pulls() if pull.author.endswith("[bot]")]
+
+
+def by_hand(flow: World, repo: Repo, number: int, *, draft: bool) -> None:
+    """Maria presses the button on the pull request's page."""
+    headers = {"authorization": f"Bearer {flow.hub.token('maria')}"}
+    seen = httpx.get(f"{flow.hub.api_url}/repos/{repo.full_name}/pulls/{number}", headers=headers).json()
+    name = "convertPullRequestToDraft" if draft else "markPullRequestReadyForReview"
+    mutation = f"mutation($id: ID!) {{ {name}(input: {{pullRequestId: $id}}) {{ pullRequest {{ isDraft }} }} }}"
+    query = {"query": mutation, "variables": {"id": seen["node_id"]}}
+    answer = httpx.post(graphql_url(flow.hub.api_url), json=query, headers=headers)
+    assert answer.status_code == 200 and "errors" not in answer.json(), answer.text
 
 
 def _die_with_parent() -> None:
