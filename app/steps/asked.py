@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from agent.types import BROKEN_OFF, Outcome
+from agent.types import BROKEN_OFF, Outcome, Task
 from app.jobs.types import Ending, Job, Word
 
 
@@ -65,6 +65,26 @@ def awaiting(job: Job, published: Sequence[Job], of_issue: Sequence[Job]) -> Job
         return None
     planned_since = any(o.artefacts.plan and last.sequence < o.sequence < job.sequence for o in of_issue)
     return None if planned_since else last
+
+
+def of_our_pull(task: Task, earlier: Sequence[tuple[Task, str]]) -> Task:
+    """What is asked on a pull request of ours: the issue that it is for, and what it does so far, in place of its
+    description, which holds proofs, test logs and costs. Pure.
+
+    Args:
+        task: with the pull request's description.
+        earlier: task and summary of each job that published there, oldest first; those that are known here.
+    """
+    summaries = [f"- {summary.strip()}" for _, summary in earlier if summary.strip()]
+    if not summaries:
+        said = task.body.partition("-->")[2].partition("\n### ")[0]
+        return task.model_copy(update={"body": said.strip()})
+    first = earlier[0][0]
+    body = "\n\n".join(part for part in (first.body.strip(), "\n".join([_SO_FAR, *summaries])) if part)
+    return task.model_copy(update={"title": first.title, "body": body})
+
+
+_SO_FAR = "What the pull request for this does so far:"
 
 
 def overtaken(job: Job, head: str, of_issue: Sequence[Job], pushes: Sequence[Job]) -> str:

@@ -14,7 +14,8 @@ from agent.types import ChangeSet, Mode, Plan, RunResult, Task
 from app.github import Issue, Repository
 from app.jobs.types import Job, Word
 from app.jobs.workflow import Work
-from app.steps.asked import Asked, joined
+from app.report.facts import PULL_MARK
+from app.steps.asked import Asked, joined, of_our_pull
 from app.steps.files import Brief
 from app.steps.site import Site
 from app.webhooks.events import issue_of
@@ -113,13 +114,23 @@ class Briefing:
             and datetime.fromisoformat(comment.created_at) <= asked
             and not comment.body.lstrip().startswith("/agent")
         ]
-        return Task(
+        task = Task(
             title=then.title if then and then.title else issue.title,
             body=(then.body or "") if then and then.title else issue.body,
             request=request,
             comments=tuple(said[-20:]),
             number=issue.number,
         )
+        ours = issue.is_pull and issue.user.is_bot and task.body.startswith(PULL_MARK)
+        return of_our_pull(task, await asyncio.to_thread(self._published, work)) if ours else task
+
+    def _published(self, work: Work) -> list[tuple[Task, str]]:
+        """Task and summary of each job that published to the pull request, oldest first, as far as this machine has
+        them."""
+        files, command = self._site.files, work.job.command
+        jobs = reversed(self._site.store.published(command.repository_id, command.number))
+        found = [(files.brief(job.id), files.result(job.id)) for job in jobs]
+        return [(brief.task, result.summary) for brief, result in found if brief and result]
 
 
 def own_rules(site: Site, work: Work, sha: str) -> config.RepositoryConfig:

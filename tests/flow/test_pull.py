@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.types import Outcome
 from tests.flow import scripts
-from tests.flow.world import FILES, World
+from tests.flow.world import BUG, FILES, World
 
 
 def test_the_commit_goes_to_the_pull_requests_own_branch(flow: World) -> None:
@@ -19,6 +19,20 @@ def test_the_commit_goes_to_the_pull_requests_own_branch(flow: World) -> None:
     assert commits[1] == before
     assert b"sum(items)\n" in repo.read("widget.py", "feature/AB#1992-x")
     assert len(repo.pulls()) == 1
+
+
+def test_a_follow_up_is_given_the_issue_not_our_own_report(flow: World) -> None:
+    repo = flow.repository("follow-up")
+    number = repo.open_issue(BUG, "`total([1, 2, 3])` is 5.", by="rita")
+    repo.add_label(number, "agent", by="maria")
+    assert flow.ended(repo).ending is not None
+    (pull,) = flow.pulls(repo)
+    repo.comment(pull.number, f"/agent ask {scripts.QUESTION}?", by="maria")
+    task = flow.brief(flow.ended(repo, 1)).task
+    assert task.title == BUG
+    assert task.body.startswith("`total([1, 2, 3])` is 5.\n\nWhat the pull request for this does so far:\n- ")
+    assert "Proof" not in task.body
+    assert task.request == f"{scripts.QUESTION}?"
 
 
 def test_nothing_is_pushed_for_a_fork(flow: World) -> None:

@@ -26,6 +26,7 @@ from app.devhub.repo import Repo, SeenPull
 from app.github.api import graphql_url
 from app.jobs.store import JobStore, sqlite_url
 from app.jobs.types import Job, JobState
+from app.steps.files import Brief
 
 OWNER = "acme"
 PATIENCE_S = 100.0
@@ -169,6 +170,10 @@ class World:
     def result(self, job: Job) -> RunResult:
         state = Path(self.service.settings["GRAFTSMITH_STATE_DIR"])
         return RunResult.model_validate_json((state / "jobs" / job.id / "run-1" / "result.json").read_bytes())
+
+    def brief(self, job: Job) -> Brief:
+        state = Path(self.service.settings["GRAFTSMITH_STATE_DIR"])
+        return Brief.model_validate_json((state / "jobs" / job.id / "brief.json").read_bytes())
 
     def told(self, repo: Repo, number: int) -> list[str]:
         """What the bot wrote on an issue."""

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from agent.types import Outcome, Plan, Usage
+from agent.types import Outcome, Plan, Task, Usage
 from app.jobs import telling
 from app.jobs.types import Artefacts, Ending, Job, JobState, Word
-from app.steps.asked import Asked, asked_for, awaiting
+from app.steps.asked import Asked, asked_for, awaiting, of_our_pull
 from app.webhooks.commands import find
 from tests.unit.jobs.making import command
 
@@ -118,3 +118,15 @@ def test_an_approval_means_what_its_pull_request_waits_for() -> None:
     assert awaiting(approval, [published(2, finished_at=900.0)], [approval]) is None, "nobody had seen it"
     assert awaiting(approval, [waiting], [approval, planned(3)]) is None, "a plan was made since"
     assert awaiting(approval, [waiting], [approval, planned(1)]) == waiting
+
+
+def test_a_pull_request_of_ours_stands_for_its_issue_and_what_it_does() -> None:
+    ours = "<!-- graftsmith:pull issue=1 -->\n\nProven.\n\nCounts all.\n\nFixes #1\n\n### Proof\n\n| a | b |\n"
+    asked = Task(title="Sum", body=ours, request="and none", comments=("Nice",), number=2)
+    issue = Task(title="Sum is wrong", body="It is 5.", number=1)
+    told = of_our_pull(asked, [(issue, "Counts all."), (asked, "Refuses none.\n")])
+    so_far = "What the pull request for this does so far:"
+    assert told.body == f"It is 5.\n\n{so_far}\n- Counts all.\n- Refuses none."
+    assert (told.title, told.request, told.comments, told.number) == ("Sum is wrong", "and none", ("Nice",), 2)
+    elsewhere = of_our_pull(asked, [])
+    assert (elsewhere.title, elsewhere.body) == ("Sum", "Proven.\n\nCounts all.\n\nFixes #1")
