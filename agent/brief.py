@@ -15,6 +15,7 @@ from agent.steps import Progress
 from agent.tree import Draft
 from agent.types import Evidence, Plan, PlanStep, RunSpec, SuiteStatus, Task, TestRun
 from agent.verify.harness import Aside
+from agent.verify.report import gist
 from sandbox.text import clean
 from sandbox.types import End
 
@@ -25,6 +26,8 @@ _LOG_CHARS = 3_000
 _COMMAND_CHARS = 8_000
 _DIFF_CHARS = 30_000
 _FAILING_SHOWN = 20
+_REASONS = 3
+"""Of what failed before, so many are told with their reason: often it is the machine."""
 
 
 def open_task(
@@ -76,6 +79,8 @@ def test_report(run: TestRun, seed: str, *, baseline: bool = False) -> str:
     failed = sorted(run.failed)
     if failed and baseline:
         parts.append("Already failing, not your doing unless the task says so: " + _names(failed))
+        why = [f"{test}: {gist(run.messages[test])}" for test in failed[:_REASONS] if run.messages.get(test)]
+        parts += [fence("failure", "why", "\n".join(why), seed)] if why else []
     elif failed:
         parts += [fence("failure", test, run.messages.get(test, "")[-1_500:], seed) for test in failed[:8]]
         if len(failed) > 8:

@@ -12,6 +12,7 @@ from agent.tools.base import Claim
 from agent.tree import Draft
 from agent.types import Comparison, Evidence, Plan, PlanStep, Proof, SuiteStatus, TestOutcome, TestRun
 from agent.verify.paths import is_test
+from agent.verify.report import gist
 
 PROOF_FREE = frozenset({"documentation", "refactoring", "question"})
 """Intents that no test can turn from red to green."""
@@ -19,7 +20,6 @@ PROOF_FREE = frozenset({"documentation", "refactoring", "question"})
 _SHOWN = 8
 _IN_FULL = 3
 """Of many tests that fail most fail for one reason; the others are told in a line."""
-_GIST_CHARS = 200
 _MESSAGE_CHARS = 1_200
 
 
@@ -134,7 +134,7 @@ def _comparison(comparison: Comparison, final: TestRun) -> list[str]:
 def _listed(what: str, tests: Sequence[str], messages: Mapping[str, str]) -> list[str]:
     said = [messages.get(test, "no message") for test in tests[:_SHOWN]]
     found = [
-        f"`{test}` {what}:{chr(10) + _short(message) if at < _IN_FULL else ' ' + _gist(message)}"
+        f"`{test}` {what}:{chr(10) + _short(message) if at < _IN_FULL else ' ' + gist(message)}"
         for at, (test, message) in enumerate(zip(tests, said, strict=False))
     ]
     if len(tests) > _SHOWN:
@@ -184,10 +184,3 @@ def _names(tests: Sequence[str]) -> str:
 def _short(message: str) -> str:
     """The end of a failure message says most."""
     return message if len(message) <= _MESSAGE_CHARS else f"…{message[-_MESSAGE_CHARS:]}"
-
-
-def _gist(message: str) -> str:
-    """The line of a failure message that says most: pytest marks it, elsewhere it is the last."""
-    lines = [line for line in message.splitlines() if line.strip()]
-    marked = next((line[1:] for line in lines if line.startswith("E ")), lines[-1] if lines else "")
-    return marked.strip()[:_GIST_CHARS]

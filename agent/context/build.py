@@ -14,10 +14,12 @@ import numpy as np
 
 from agent.context.documents import asked, documents
 from agent.context.fence import fence
+from agent.context.issue import read_issue
 from agent.context.lexical import Lexical, query_of
 from agent.context.overview import Count, conventions, cut, facts
 from agent.context.rerank import Chooser, rerank
 from agent.context.search import FunctionHit, SearchResult
+from agent.context.signals import plain
 from agent.index.corpus import Corpus
 from agent.index.history import Commit
 from agent.index.index import Index, enclosing
@@ -85,7 +87,8 @@ def build(
         names = [hit.name for hit in result.functions[:_NAMED]]
         found = documents(index, query(task), names)
         page.add_fenced("documents", "what the documentation says of it", found, seed, _DOCUMENTS)
-    page.add_fenced("signatures", "around this code", _neighbours(index, shown), seed, _NEIGHBOURS)
+    around = "\n".join(filter(None, (_constants(index, query(task)), _neighbours(index, shown))))
+    page.add_fenced("signatures", "around this code", around, seed, _NEIGHBOURS)
     if page.left > budget_tokens * _EXAMPLE:
         page.add_fenced("example", "similar code, as an example of the style here", _example(index, shown), seed, 1.0)
     return page.text
@@ -277,6 +280,16 @@ def chunk_name(index: Index, chunk: int) -> str:
     record = index.records[int(corpus.chunk_file[chunk])]
     symbol = record.chunks[int(corpus.chunk_number[chunk])].symbol
     return record.symbols[symbol].name if symbol >= 0 else ""
+
+
+def _constants(index: Index, text: str, *, most: int = 4) -> str:
+    """Values at module level that the task names, which no function holds: where they are defined."""
+    found = [
+        (index.paths[file], index.records[file].symbols[at])
+        for name in plain(read_issue(text).said)
+        for file, at in index.graph.defined.get(name, ())[:most]
+    ]
+    return "\n".join(f"{path}:{s.start}: {s.signature}" for path, s in found if s.kind == "variable")
 
 
 def _neighbours(index: Index, shown: Sequence[FunctionHit], *, top: int = 4) -> str:

@@ -16,6 +16,7 @@ _WORST_FIRST = (
     TestOutcome.SKIPPED,
 )
 MESSAGE_LIMIT = 4_000
+_GIST_CHARS = 200
 
 
 class Unreadable(Exception):
@@ -88,3 +89,10 @@ def _shorten(message: str) -> str:
         return message
     half = MESSAGE_LIMIT // 2
     return f"{message[:half]}\n… {len(message) - MESSAGE_LIMIT} characters left out …\n{message[-half:]}"
+
+
+def gist(message: str) -> str:
+    """The line of a failure message that says most: pytest marks it, elsewhere it is the last."""
+    lines = [line for line in message.splitlines() if line.strip()]
+    marked = next((line[1:] for line in lines if line.startswith("E ")), lines[-1] if lines else "")
+    return marked.strip()[:_GIST_CHARS]

@@ -160,3 +160,8 @@ def test_documentation_is_shown_where_the_task_asks_for_it(tmp_path: Path) -> No
 )
 def test_what_asks_for_documentation(text: str, wanted: bool) -> None:
     assert asked(text) is wanted
+
+
+def test_a_value_that_the_task_names_is_told_with_its_place(tmp_path: Path) -> None:
+    text = build(index_of(tmp_path, SHOP), Task(title="`RATE` of a cart's total_price is wrong"), 4000, "seed")
+    assert "shop/cart.py:6: RATE = 1" in text
