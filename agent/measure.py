@@ -111,7 +111,9 @@ class Measure:
 
     def _compared(self, draft: Draft, run: TestRun, files: Collection[str] = ()) -> Comparison:
         """The base against ``run``, as far as it is about ``files`` where any are named."""
-        before = impact.restricted(self.baseline.run, files) if files else self.baseline.run
+        before = self.baseline.run
+        if files:
+            before, run = impact.restricted(before, files), impact.restricted(run, files)
         comparison = compare(before, run, self.harness.flaky(draft, before, run))
         return self._compared(draft, run, files) if self.baseline.doubted(comparison) else comparison
 

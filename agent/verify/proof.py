@@ -25,6 +25,7 @@ from agent.types import Proof, SuiteStatus, TestOutcome, TestRun
 from agent.verify.harness import Harness
 from agent.verify.paths import is_test
 from agent.verify.python_tests import changed_tests
+from agent.verify.report import PART
 from agent.verify.toolchains.base import Canary
 
 Seen = TestOutcome | Literal["missing", "not_run"]
@@ -71,6 +72,8 @@ def candidates(draft: Draft, before: TestRun, after: TestRun, unsteady: Collecti
     altered = {path: changed_tests(draft, path) for path in edited}
 
     def concerned(test: str) -> bool:
+        if test.startswith(PART):  # that a linter is content says nothing of the task
+            return False
         path, _, rest = test.partition("::")
         if test in before.failed:
             return test in after.passed and test not in unsteady

@@ -18,6 +18,9 @@ _WORST_FIRST = (
 MESSAGE_LIMIT = 4_000
 _GIST_CHARS = 200
 
+PART = "part of the test command: "
+"""How the id begins of what is no test of a file: a program beside the tests, judged by its exit code."""
+
 
 class Unreadable(Exception):
     """The report is not what the runner writes: damaged, too large, or hostile. ``str()`` says which."""

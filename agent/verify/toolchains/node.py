@@ -1,7 +1,7 @@
 """JavaScript and TypeScript: node's own runner, jest, vitest and mocha; others by exit code.
 
 What ``npm test`` stands for is read from the base commit's ``package.json``, so a change to that script changes
-nothing about how the change is judged.
+nothing about how the change is judged. A script that joins several programs is taken apart (``joined``).
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from agent.types import TestOutcome
 from agent.verify import report
 from agent.verify.files import Files, matching, text
 from agent.verify.report import MESSAGE_LIMIT, Entry, Report, Unreadable
-from agent.verify.toolchains import shell_line
+from agent.verify.toolchains import joined, shell_line
 from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation, Step, TestPlan, fits, shell, spoken
 from agent.verify.verdict import GENERIC_EXITS
 from sandbox.text import clean
@@ -86,16 +86,31 @@ def resolve(line: str, files: Files) -> str | None:
     scripts = _scripts(files)
     name = "test" if named and named.group(2) == "t" else named.group(2) if named else ""
     if name in scripts:
-        before = scripts.get(f"pre{name}", "")
-        script = _follow(scripts[name], scripts)
-        return f"{before} && {script}" if before else script
+        names = (each for each in (f"pre{name}", name) if each in scripts)
+        return " && ".join(_follow(scripts[each], scripts, frozenset({name})) for each in names)
     return line if _runner(line) else None
 
 
-def _follow(script: str, scripts: Mapping[str, str]) -> str:
-    """A script that only calls another one of the same file."""
-    inner = re.fullmatch(r"\s*(?:npm|yarn|pnpm)\s+(?:run\s+)?([\w:.-]+)\s*", script)
-    return scripts[inner.group(1)] if inner and inner.group(1) in scripts else script
+_CALL: Final = re.compile(r"(?:npm|yarn|pnpm)\s+(?:run\s+)?(?:(?:-s|--silent)\s+)?([\w:.-]+)")
+
+
+def _follow(script: str, scripts: Mapping[str, str], within: frozenset[str]) -> str:
+    """A script with the other ones of the same file in place of the calls of them, as far as it is plain.
+
+    Args:
+        within: scripts that are followed already.
+    """
+    return " && ".join(_behind(call, scripts, within) for call in joined.split(script) or (script.strip(),))
+
+
+def _behind(call: str, scripts: Mapping[str, str], within: frozenset[str]) -> str:
+    """What a call of a script runs, with what npm runs before and after it."""
+    inner = _CALL.fullmatch(call)
+    name = inner[1] if inner else ""
+    if name not in scripts or name in within:
+        return call
+    names = (each for each in (f"pre{name}", name, f"post{name}") if each in scripts)
+    return " && ".join(_follow(scripts[each], scripts, within | {name}) for each in names)
 
 
 def _scripts(files: Files) -> Mapping[str, str]:
@@ -129,27 +144,74 @@ def _runner(line: str) -> tuple[str, tuple[shell_line.Call, ...]] | None:
 
 def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) -> Invocation:
     """A selection runs whole files: names of tests are no unique ids here, and their patterns differ."""
-    local = 'export PATH="$PWD/node_modules/.bin:$PATH"\n'
+    parts = _parts(plan.line)
     known = _runner(plan.line)
     if known is None:
-        return Invocation(shell(local + plan.line), {}, GENERIC_EXITS, structured=False, shown=spoken(plan.line))
-    runner, found = known
-    wanted = tuple(dict.fromkeys(s.split("::", 1)[0] for s in selection))
-    wanted = wanted if runner != "mocha" and fits(wanted) else ()
+        return Invocation(shell(_LOCAL + plan.line), {}, GENERIC_EXITS, structured=False, shown=spoken(plan.line))
+    wanted = tuple(dict.fromkeys(s.split("::", 1)[0] for s in selection if not s.startswith(report.PART)))
+    runners = {part.runner for part in parts if part.runner} or {known[0]}
+    wanted = wanted if len(runners) == 1 and "mocha" not in runners and fits(wanted) else ()
+    if parts:
+        return _joined(plan, parts, files, wanted)
+    script, shown = _reporting(plan.line, *known, files, wanted)
+    single = len(known[1]) == 1 and known[1][0].last
+    return Invocation(
+        argv=shell(_LOCAL + script, *(f"./{path}" for path in wanted)),
+        exits=GENERIC_EXITS,
+        shown=spoken(shown, wanted) if single else spoken(plan.line),
+    )
+
+
+_LOCAL: Final = 'export PATH="$PWD/node_modules/.bin:$PATH"\n'
+
+
+def _parts(line: str) -> tuple[joined.Part, ...]:
+    """The programs of a line that can be taken apart and of which at least one reports its tests; else nothing."""
+    known = [(call, _runner(call)) for call in joined.split(line)]
+    parts = tuple(joined.Part(call, found[0] if found else "") for call, found in known)
+    return parts if any(part.runner for part in parts) else ()
+
+
+def _joined(plan: TestPlan, parts: Sequence[joined.Part], files: Files, wanted: tuple[str, ...]) -> Invocation:
+    commands, shown = [], []
+    for number, part in enumerate(parts):
+        known = _runner(part.line)
+        if known is None:
+            commands.append((part, part.line))
+            continue
+        script, alone = _reporting(part.line, known[0], known[1][:1], files, wanted, number)
+        commands.append((part, script))
+        shown.append(alone)
+    return Invocation(
+        argv=shell(_LOCAL + joined.script(commands), *(f"./{path}" for path in wanted)),
+        exits=GENERIC_EXITS,
+        shown=spoken(shown[0], wanted) if wanted and len(shown) == 1 else spoken(plan.line),
+    )
+
+
+def _reporting(
+    line: str,
+    runner: str,
+    found: Sequence[shell_line.Call],
+    files: Files,
+    wanted: tuple[str, ...],
+    first: int = 0,
+) -> tuple[str, str]:
+    """The line with its calls of ``runner`` made to write reports about the ``wanted`` files; the same for a person.
+
+    Args:
+        first: number of the first report.
+    """
 
     def selected(old: str) -> str:
         return shell_line.without_paths(old, lambda word: _names_tests(word, files)) if wanted else old
 
     def reporting(number: int, old: str) -> str:
-        return f'{_options(runner, number, selected(old), bool(wanted))} "$@"' + (" " if old.endswith(" ") else "")
+        options = _options(runner, first + number, selected(old), bool(wanted))
+        return f'{options} "$@"' + (" " if old.endswith(" ") else "")
 
-    script = shell_line.rewrite(plan.line, found, reporting)
-    shown = shell_line.rewrite(plan.line, found, lambda _n, old: selected(old).rstrip())
-    return Invocation(
-        argv=shell(local + script, *(f"./{path}" for path in wanted)),
-        exits=GENERIC_EXITS,
-        shown=spoken(shown, wanted) if len(found) == 1 and found[0].last else spoken(plan.line),
-    )
+    script = shell_line.rewrite(line, found, reporting)
+    return script, shell_line.rewrite(line, found, lambda _n, old: selected(old).rstrip())
 
 
 def _names_tests(word: str, files: Files) -> bool:
@@ -179,13 +241,34 @@ def _options(runner: str, number: int, old: str, selecting: bool) -> str:
 
 
 def read(collected: Collected, files: Files, view: str) -> Report | None:
-    found = [(name, data) for name, data in sorted(collected.reports.items()) if re.fullmatch(r"\w+-\d+\.json", name)]
-    if not found:
+    ends = joined.ends(collected.reports)
+    entries = _of_parts(ends, collected.reports, view) if ends else _of_all(collected.reports, view)
+    if entries is None:
         return None
-    entries = [entry for name, data in found for entry in _entries(name.split("-")[0], data, view)]
     if len(entries) > _MAX_TESTS:
         raise Unreadable(f"the report holds more than {_MAX_TESTS} tests")
     return report.unexplained_by(report.build(entries), files.paths())
+
+
+def _of_all(reports: Mapping[str, bytes], view: str) -> list[Entry] | None:
+    found = [(name, data) for name, data in sorted(reports.items()) if re.fullmatch(r"\w+-\d+\.json", name)]
+    return [entry for name, data in found for entry in _entries(name.split("-")[0], data, view)] if found else None
+
+
+def _of_parts(ends: Sequence[joined.End], reports: Mapping[str, bytes], view: str) -> list[Entry]:
+    entries: list[Entry] = []
+    for end in ends:
+        runner = end.part.runner
+        if not runner:
+            entries.append(joined.entry(end))
+            continue
+        name = f"{runner}-{end.number}.json"
+        if name not in reports:
+            raise Unreadable(f"{end.part.line!r} ended with exit code {end.code} and wrote no report")
+        own = list(_entries(runner, reports[name], view))
+        joined.check(end, own)
+        entries += own
+    return entries
 
 
 def _entries(runner: str, data: bytes, view: str) -> Iterator[Entry]:
@@ -322,7 +405,8 @@ test('falls silent %s', () => { throw new Error('%s'); });
 
 def canary(plan: TestPlan, test: str, token: str) -> Canary | None:
     known = _runner(plan.line)
-    if known is None or known[0] != "node":
+    runners = {part.runner for part in _parts(plan.line) if part.runner} or {known[0] if known else ""}
+    if runners != {"node"}:
         return None
     path = str(PurePosixPath(test.split("::", 1)[0]).with_name(f"{token}.test.cjs"))
     content = (_CANARY % (token, token, token)).encode()

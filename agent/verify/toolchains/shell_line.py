@@ -8,7 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 # Words after which a program name is the program that runs: `python -m pytest`, `poetry run pytest`, `env pytest`.
-_LEADERS = frozenset({"-m", "run", "exec", "--", "env", "time", "nice", "xvfb-run", "npx", "bunx", "dlx", "sudo"})
+_LEADERS = frozenset(
+    {"-m", "run", "exec", "--", "env", "time", "nice", "xvfb-run", "npx", "bunx", "dlx", "sudo", "c8", "nyc"}
+)
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _OPERATORS = ";&|()\n"
 

@@ -6,12 +6,14 @@ import json
 import shutil
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.types import Commands, SuiteStatus, TestOutcome
 from agent.verify.compare import compare
 from agent.verify.proof import prove
-from agent.verify.report import Unreadable
-from agent.verify.toolchains import detect, node
+from agent.verify.report import PART, Unreadable
+from agent.verify.toolchains import detect, joined, node
 from agent.verify.toolchains.base import Collected
 from tests.support.snapshot import Snapshot
 from tests.unit.verify.conftest import MakeBench
@@ -195,3 +197,140 @@ def test_the_runner_behind_a_script_is_found_and_told_to_report() -> None:
     call = node.invoke(plan, TREE, ("a.test.js::outer > ok",), "/v")
     assert call.argv[3:] == ("sh", "./a.test.js")
     assert "--runTestsByPath" in call.argv[2]
+
+
+# ── several programs joined ──
+
+LINT = "const fs = require('fs');\nconst bad = fs.readFileSync('calc.js', 'utf8').includes('var ');\n"
+LINT += "console.log(bad ? 'no var in calc.js' : 'clean');\nprocess.exitCode = bad ? 3 : 0;\n"
+JOINED = {
+    "package.json": json.dumps(
+        {"scripts": {"test": "npm run lint && npm run unit", "lint": "node lint.js", "unit": "node --test"}}
+    ),
+    "lint.js": LINT,
+    "calc.js": "exports.add = (a, b) => a - b;\n",
+    "calc.test.js": TESTS,
+}
+LINTED = f"{PART}node lint.js"
+
+
+@needs_node
+def test_each_program_of_a_joined_script_has_a_word_of_its_own(bench: MakeBench) -> None:
+    made = bench({**JOINED, "calc.js": "var x;\nexports.add = (a, b) => a - b;\n"}, "npm test")
+    before = made.harness.run(made.base)
+    assert before.status is SuiteStatus.FAILING, before.detail
+    assert (before.outcomes[LINTED], before.outcomes["calc.test.js::suite > works"]) == ("failed", "passed")
+    assert before.messages[LINTED] == "no var in calc.js\nexit code 3" and "no var in calc.js" in before.log
+    assert before.exit_code == 3
+
+    right = made.draft({"calc.js": "exports.add = (a, b) => a + b;\n"})
+    after = made.harness.run(right, fresh=True)
+    assert after.status is SuiteStatus.OK and compare(before, after).fixed == ("calc.test.js::adds", LINTED)
+    (proof,) = prove(made.harness, right, before, after)
+    assert (proof.test, proof.holds) == ("calc.test.js::adds", True), "a linter that is content proves nothing"
+    assert proof.command == ("node", "--test", "calc.test.js")
+
+
+@needs_node
+def test_a_program_that_gets_worse_is_a_regression(bench: MakeBench) -> None:
+    made = bench(JOINED, "npm test")
+    before = made.harness.run(made.base)
+    assert before.outcomes[LINTED] == "passed"
+    worse = made.draft({"calc.js": "var x;\nexports.add = (a, b) => a + b;\n"})
+    after = made.harness.run(worse, fresh=True)
+    said = compare(before, after, made.harness.flaky(worse, before, after))
+    assert (said.regressed, said.fixed) == ((LINTED,), ("calc.test.js::adds",))
+
+
+@needs_node
+def test_a_part_whose_exit_code_and_report_disagree_is_no_verdict(bench: MakeBench) -> None:
+    lying = {
+        "jest.sh": JEST_STAND_IN,
+        "package.json": json.dumps({"scripts": {"test": "node --test a.test.js && jest"}}),
+    }
+    setup = ("mkdir -p node_modules/.bin && cp jest.sh node_modules/.bin/jest && chmod +x node_modules/.bin/jest",)
+    for status, says in ((0, SuiteStatus.OK), (1, SuiteStatus.INCONSISTENT)):
+        files = {**lying, "a.test.js": TESTS.replace("./calc.js", "./c.js"), "c.js": "exports.add = () => 3;\n"}
+        made = bench({**files, "status": str(status)}, "npm test", setup=setup, path="/usr/bin:/bin:/usr/local/bin")
+        run = made.harness.run(made.base)
+        assert run.status is says, (run.detail, run.log)
+        assert ("'jest' ended with exit code 1" in run.detail) == bool(status)
+        if says is SuiteStatus.OK:
+            assert {"a.test.js::adds", "b.test.js::of jest"} <= run.passed
+
+
+JEST_STAND_IN = """#!/bin/sh
+for word; do case "$word" in --outputFile=*) out="${word#--outputFile=}";; esac; done
+test -n "$out" || exit 0
+printf '{"testResults": [{"name": "%s/b.test.js", "status": "passed", "assertionResults":' "$PWD" > "$out"
+printf '[{"ancestorTitles": [], "title": "of jest", "status": "passed"}]}]}' >> "$out"
+exit "$(cat status)"
+"""
+
+
+@pytest.mark.parametrize(
+    ("line", "parts"),
+    [
+        ("eslint . && tsc && mocha", ("eslint .", "tsc", "mocha")),
+        ("npx eslint 'a && b' && NODE_ENV=test mocha", ("npx eslint 'a && b'", "NODE_ENV=test mocha")),
+        ("cross-env CI=1 ./node_modules/.bin/jest && prettier -c .", None),
+        ("mocha", ()),
+        ("cd sub && mocha", ()),
+        ("eslint . || true && mocha", ()),
+        ("eslint . ; mocha", ()),
+        ("eslint . && mocha | tee log", ()),
+        ("eslint . && mocha > log", ()),
+        ("eslint . && (mocha)", ()),
+        ("eslint . && mocha $(cat files)", ()),
+        ("eslint . && mocha &", ()),
+        ("eslint . && mocha 'open", ()),
+        ("eslint . && &&", ()),
+        ("rm -rf dist && mocha", ()),
+        ("", ()),
+    ],
+)
+def test_only_plain_lines_of_known_programs_are_taken_apart(line: str, parts: tuple[str, ...] | None) -> None:
+    expected = tuple(part.strip() for part in line.split("&&")) if parts is None else parts
+    assert joined.split(line) == expected
+
+
+@given(st.text(alphabet="ab &'\";|\\$`()#\n", max_size=30))
+def test_what_is_taken_apart_is_the_line(middle: str) -> None:
+    line = f"eslint {middle} && mocha"
+    parts = joined.split(line)
+    assert not parts or (
+        [part.strip() for part in parts] == list(parts) and "".join(" && ".join(parts).split()) == "".join(line.split())
+    )
+
+
+def test_scripts_that_call_scripts_are_followed() -> None:
+    scripts = {
+        "test": "npm run lint && npm run -s unit",
+        "prelint": "echo first",
+        "lint": "eslint .",
+        "postlint": "echo last",
+        "unit": "yarn again",
+        "again": "npm run unit && mocha",
+        "pretest": "npm run build",
+        "build": "tsc",
+    }
+    files = Snapshot({"package.json": json.dumps({"scripts": scripts}).encode()})
+    assert node.resolve("npm test", files) == ("tsc && echo first && eslint . && echo last && npm run unit && mocha"), (
+        "a circle is left as it is"
+    )
+
+
+@pytest.mark.parametrize(
+    ("reports", "says"),
+    [
+        ({"part-0.end": b'0 {"of": 2, "line": "eslint .", "runner": ""}'}, "did not come to its end"),
+        ({"part-1.end": b'0 {"of": 2, "line": "eslint .", "runner": ""}'}, "did not come to its end"),
+        ({"part-0.end": b'x {"of": 1, "line": "a", "runner": ""}'}, "can't be read"),
+        ({"part-0.end": b"0 {"}, "can't be read"),
+        ({"part-0.end": b"0 []"}, "can't be read"),
+        ({"part-0.end": b'1 {"of": 1, "line": "jest", "runner": "jest"}'}, "wrote no report"),
+    ],
+)
+def test_parts_that_make_no_sense_are_refused(reports: dict[str, bytes], says: str) -> None:
+    with pytest.raises(Unreadable, match=says):
+        node.read(Collected(reports, b""), Snapshot({}), "/v")
