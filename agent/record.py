@@ -32,7 +32,7 @@ def read_spec(folder: Path) -> RunSpec:
     """
     try:
         return RunSpec.model_validate_json((folder / SPEC).read_bytes())
-    except FileNotFoundError as error:
+    except (FileNotFoundError, NotADirectoryError) as error:
         raise UserError(f"{folder} is no folder of a run", why=f"it holds no {SPEC}") from error
     except ValidationError as error:
         raise _other_version(folder / SPEC, error) from None

@@ -22,15 +22,21 @@ def show_command(file: Path, full: bool) -> None:
     limit = None if full else 600
     for number, event in read_events(events_file(file)):
         text = _told(all_cleaned(event), limit)
-        at = datetime.fromtimestamp(float(event.get("at", 0))).strftime("%H:%M:%S")
-        click.echo(f"{click.style(f'{number:4d} {at}', dim=True)}  {text}")
+        click.echo(f"{click.style(f'{number:4d} {_clock(event)}', dim=True)}  {text}")
+
+
+def _clock(event: dict[str, Any]) -> str:
+    try:
+        return datetime.fromtimestamp(float(event.get("at", 0))).strftime("%H:%M:%S")
+    except (TypeError, ValueError, OverflowError, OSError):
+        return "??:??:??"
 
 
 def _told(event: dict[str, Any], limit: int | None) -> str:
     """A log of another version may lack what we look for: then it is shown as it is."""
     try:
         return _TELLERS[str(event.get("kind"))](event, limit)
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, AttributeError, ValueError):
         return _other(event, limit)
 
 

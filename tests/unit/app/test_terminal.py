@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from agent.errors import UserError
 from agent.types import RunResult
 from app.cli import cli
 from app.commands import display
@@ -92,6 +93,51 @@ def test_the_story_of_a_run(tmp_path: Path) -> None:
     assert told.exit_code == 0
     assert not ACTS & set(told.output)
     assert told.output.count("[bold]") >= 9
+
+
+ANYTHING = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=4), inner, max_size=2),
+    max_leaves=4,
+)
+FIELDS = (
+    "at",
+    "name",
+    "model",
+    "seconds",
+    "messages",
+    "reply",
+    "error",
+    "ok",
+    "text",
+    "run",
+    "found",
+    "silent",
+    "more",
+)
+
+
+@given(
+    st.sampled_from(["stage", "model_call", "tool_result", "test_run", "check", "note", "else"]),
+    st.dictionaries(st.sampled_from(FIELDS), ANYTHING, max_size=8),
+)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_the_story_of_a_log_of_another_version(tmp_path: Path, kind: str, event: dict[str, Any]) -> None:
+    log = tmp_path / "events.jsonl"
+    log.write_text(json.dumps({**event, "kind": kind}) + "\n")
+    told = CliRunner().invoke(cli, ["show", str(log)])
+    assert told.exit_code == 0, told.exception
+    assert told.output
+
+
+@pytest.mark.parametrize("command", [("replay", "plain.txt"), ("run", "--resume", "plain.txt")])
+def test_a_file_that_is_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("OPENAI_MODEL", "m")
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    Path("plain.txt").write_text('{"at": 1, "kind": "note"}\n')
+    told = CliRunner().invoke(cli, list(command), standalone_mode=False)
+    assert isinstance(told.exception, UserError)
 
 
 def test_what_went_wrong(tmp_path: Path) -> None:
