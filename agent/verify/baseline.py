@@ -77,11 +77,11 @@ class Shelf:
         return None
 
     def keep(self, kept: Kept) -> None:
-        """Write it down. That there is no room for it is no reason to end a run."""
-        data = kept.model_dump_json().encode()
-        if len(data) > _ONE_BYTES:
-            return
-        with suppress(OSError):
+        """Write it down. That there is no room for it, or a name that has no JSON form, is no reason to end a run."""
+        with suppress(OSError, ValueError):
+            data = kept.model_dump_json().encode()
+            if len(data) > _ONE_BYTES:
+                return
             self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             replace_file(self._path(kept.key), data)
             self._bound()

@@ -25,6 +25,7 @@ from agent.types import (
     SuiteStatus,
     TestRun,
 )
+from agent.verify.integrity import HUNK_LIMIT
 from app.report import markdown as md
 from app.report import words
 from app.report.facts import NO_FINDINGS, PRODUCT, PULL_MARK, JobFacts, Review
@@ -321,7 +322,7 @@ def _integrity(evidence: Evidence, plan: Plan | None) -> str:
     if not evidence.touches_tests:
         return ""
     shown, more = md.first(findings, _FINDINGS)
-    room = max(500, _PATCHES // max(1, len(shown)))
+    room = _room(evidence)
     blocks = [
         f"**{md.inline(f.kind)}** in {md.code(f.path)}: {md.inline(f.detail)}"
         + (f"\n\n{md.fence(md.head(f.hunk, room), 'diff')}" if f.hunk.strip() else "")
@@ -356,10 +357,22 @@ def _acknowledging(evidence: Evidence) -> str:
             "These are too many to be acknowledged by a comment: look at all of them under “Files changed”, then mark "
             "the pull request as ready yourself."
         )
+    cut = " What is cut here stands under “Files changed”." if _is_cut(evidence) else ""
     return (
         "This stays a draft until somebody with write permission comments `/agent approve` here. That acknowledges "
         f"exactly these changes (`{evidence.integrity_digest}`) on this commit, and none that comes later."
+        f"{cut}"
     )
+
+
+def _is_cut(evidence: Evidence) -> bool:
+    limit = min(_room(evidence), HUNK_LIMIT)
+    return any(md.size(finding.hunk) > limit for finding in evidence.integrity)
+
+
+def _room(evidence: Evidence) -> int:
+    """Characters of one hunk."""
+    return max(500, _PATCHES // max(1, min(len(evidence.integrity), _FINDINGS)))
 
 
 def _left_out(review: Review) -> str:

@@ -363,3 +363,38 @@ def test_a_commit_ends_with_the_job_even_if_the_account_forges_one() -> None:
     lines = report.commit_message(result, FACTS).rstrip().split("\n")
     assert lines[-1] == "Graftsmith-Job: 01JABCDE"
     assert not any(line.startswith("#") or "[skip ci]" in line or "@octo-cat" in line for line in lines)
+
+
+# ── changes to tests ──
+
+
+def touched(count: int, hunk: str = "@@ -1 +1 @@\n-a\n+b", **more: object) -> Evidence:
+    finding = IntegrityFinding(kind="test_changed", path="tests/test_a.py", detail="changed", hunk=hunk, excused=True)
+    return PROVEN.evidence.model_copy(update={"integrity": (finding,) * count, **more})
+
+
+@pytest.mark.parametrize(
+    ("evidence", "said"),
+    [
+        (touched(1), "comments `/agent approve` here"),
+        (touched(1, "+x\n" * 3_000), "What is cut here stands under “Files changed”"),
+        (touched(21), "too many to be acknowledged by a comment"),
+        (touched(0, comparison=Comparison(given_up=("t::a",))), "comments `/agent approve` here"),
+        (touched(0, comparison=Comparison(given_up=tuple(f"t::{n}" for n in range(21)))), "too many"),
+    ],
+)
+def test_only_what_is_shown_can_be_acknowledged(evidence: Evidence, said: str) -> None:
+    body = report.pr_body(PROVEN.model_copy(update={"evidence": evidence}), FACTS)
+    digest = report.acknowledgeable(evidence)
+    assert said in body and bool(digest) == ("too many" not in said) and digest in body
+    assert "**Proven" not in body and "Waits for a person" in body
+    assert report.check_run(PROVEN.model_copy(update={"evidence": evidence}), FACTS).conclusion == "action_required"
+
+
+def test_a_change_of_what_runs_the_tests_is_said_to_weigh_more() -> None:
+    evidence = touched(1)
+    hook = evidence.integrity[0].model_copy(update={"kind": "exit_status_hook", "path": "conftest.py"})
+    deciding = evidence.model_copy(update={"integrity": (hook,)})
+    assert "even that rests on it" in words.verdict(deciding) and "rests on it" not in words.verdict(evidence)
+    unproven = evidence.model_copy(update={"proof": ()})
+    assert report.acknowledgeable(unproven) == "" and "Not proven" in words.verdict(unproven)
