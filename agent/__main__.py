@@ -7,7 +7,6 @@ process that started it.
 from __future__ import annotations
 
 import ctypes
-import errno
 import os
 import signal
 import sys
@@ -17,6 +16,7 @@ from pathlib import Path
 
 from agent import pipeline
 from agent.budget import Meter
+from agent.errors import disk_full
 from agent.events import EventLog
 from agent.files import replace_file
 from agent.model.beside import Beside
@@ -65,6 +65,6 @@ if __name__ == "__main__":
     try:
         main()
     except OSError as error:
-        if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+        if not disk_full(error):
             raise
         sys.exit(DISK_FULL)

@@ -6,6 +6,8 @@ Raise the narrowest class, catch by name.
 
 from __future__ import annotations
 
+import errno
+
 
 class GraftsmithError(Exception):
     """Base of everything that we raise on purpose.
@@ -54,3 +56,8 @@ class ToolRefusal(GraftsmithError):
 
 class BugError(GraftsmithError):
     """We must act: an invariant of our own does not hold."""
+
+
+def disk_full(error: BaseException) -> bool:
+    """Whether the system has no room left, or the user's quota is used up: then nothing of ours is broken."""
+    return isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT)

@@ -7,7 +7,9 @@ that needs them, never in an argument or a file.
 
 from __future__ import annotations
 
+import errno
 import hashlib
+import os
 import re
 import tempfile
 import threading
@@ -403,7 +405,7 @@ class Git:
         limits: Limits = _LOCAL,
     ) -> Finished:
         with self._timed():
-            return process.run(
+            finished = process.run(
                 [*self._argv(), *arguments],
                 env={**self._environment(settings), **variables},
                 stdin=stdin,
@@ -411,6 +413,9 @@ class Git:
                 cancelled=cancelled,
                 split_stderr=True,
             )
+        if not finished.ok and _NO_ROOM.search(finished.stderr):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.git_dir))
+        return finished
 
     @contextmanager
     def _timed(self) -> Iterator[None]:
@@ -522,6 +527,7 @@ def _first_line(stderr: bytes) -> str:
     return told[0].split(":", 1)[-1].strip()[:300] if told else "git gave no reason"
 
 
+_NO_ROOM = re.compile(rb"No space left on device|Disk quota exceeded")
 _INCOMPLETE = re.compile(
     r"Not a valid object name|bad object|[Uu]nable to (read|parse)|could not (read|parse)|missing blob"
     r"|not a tree object|corrupt|inflate|garbage at end of|object file .* is empty",

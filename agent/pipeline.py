@@ -17,7 +17,7 @@ from agent.ask import NOBODY, Asker
 from agent.budget import Meter, load_prices, room_of
 from agent.context.semantic import Meaning, Semantic
 from agent.endings import Ending
-from agent.errors import GraftsmithError, OperatorError
+from agent.errors import GraftsmithError, OperatorError, disk_full
 from agent.events import EventLog, Listener
 from agent.git import Git, ObjectMissing
 from agent.index.history import Commit, log_arguments, parse_log
@@ -94,6 +94,7 @@ def run(
 
     Raises:
         OperatorError: no sandbox starts here (a question needs none).
+        OSError: the disk is full; there is nowhere to keep a result.
     """
     with ExitStack() as stack:
         events = EventLog(event_file, secrets=spec.secrets, listeners=listeners)
@@ -111,6 +112,8 @@ def run(
         except SandboxError as error:
             ending = endings.of_error(OperatorError(error.what, why=error.why, todo=error.todo))
         except Exception as error:  # the one catch-all of this process: recorded, and told as ours
+            if disk_full(error):
+                raise
             events.emit("note", text="bug", trace=traceback.format_exc())
             ending = endings.our_bug(error)
         if cancelled():

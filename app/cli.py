@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import sys
 import traceback
 from dataclasses import dataclass
@@ -115,7 +114,9 @@ def _tell(error: Exception) -> None:
 
 def unexpected(error: Exception) -> int:
     """Tell an error that no part foresaw; returns the exit code."""
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
+    from agent.errors import disk_full
+
+    if disk_full(error):
         click.echo("graftsmith: The disk is full. Make room in GRAFTSMITH_STATE_DIR, then try again.", err=True)
         return USAGE
     traceback.print_exception(error)

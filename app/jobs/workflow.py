@@ -20,7 +20,7 @@ from typing import ParamSpec, Protocol, TypeVar
 
 from sqlalchemy.exc import DBAPIError
 
-from agent.errors import GraftsmithError, OperatorError, RetryLater, UserError
+from agent.errors import GraftsmithError, OperatorError, RetryLater, UserError, disk_full
 from agent.types import Outcome, Usage, Value
 from app.jobs import telling
 from app.jobs.store import JobStore, Lease, LeaseLost
@@ -293,17 +293,26 @@ async def _attempt(work: Work, stage: str, step: Step, patience: Patience, numbe
     except Stopped as stopped:
         return Verdict(ending=Ending(outcome=Outcome.CANCELLED, reason=f"Stopped by {stopped.by}.", next_step=_AGAIN))
     except RetryLater as error:
-        if number >= patience.tries:
-            reason = f"Gave up after {number} tries. {error}"
-            return Verdict(ending=Ending(outcome=Outcome.FAILED, reason=reason, next_step=_AGAIN))
-        _log.warning("job %s, %s: try %d: %s", work.lease.job_id, stage, number, error)
-        return Verdict(retry_at=patience.retry_at(number, error))
+        return _later(work, stage, patience, number, error)
     except (UserError, OperatorError) as error:
         return Verdict(ending=_blocked(error))
     except Exception as error:  # the one place of a worker where everything ends up: recorded, and told
+        if disk_full(error):
+            full = RetryLater(
+                "The disk of the machine that runs Graftsmith is full", todo="Make room in its state folder"
+            )
+            return _later(work, stage, patience, number, full)
         reference = uuid.uuid4().hex[:8]
         _log.exception("job %s, %s: error %s", work.lease.job_id, stage, reference)
         return Verdict(ending=_our_bug(stage, f"{type(error).__name__}, reference {reference}"))
+
+
+def _later(work: Work, stage: str, patience: Patience, number: int, error: RetryLater) -> Verdict:
+    if number >= patience.tries:
+        reason = f"Gave up after {number} tries. {error}"
+        return Verdict(ending=Ending(outcome=Outcome.FAILED, reason=reason, next_step=_AGAIN))
+    _log.warning("job %s, %s: try %d: %s", work.lease.job_id, stage, number, error)
+    return Verdict(retry_at=patience.retry_at(number, error))
 
 
 async def _run_step(work: Work, step: Step) -> Ending | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
@@ -185,6 +186,13 @@ async def test_a_passing_trouble_is_waited_out(store: JobStore) -> None:
     assert steps.called.count("publish") == 3
     assert time.monotonic() - began >= 0.05, "as long as the other side said"
     assert steps.called.count("run") == 1, "what was done stays done"
+
+
+async def test_a_full_disk_is_waited_out_and_named(store: JobStore) -> None:
+    full = OSError(errno.ENOSPC, "No space left on device", "/state/jobs/1/brief.json")
+    steps = Scripted(prepare=raising(full))  # type: ignore[arg-type]
+    assert await through(store, steps) == PROPOSED
+    assert steps.called.count("prepare") == 2
 
 
 async def test_a_lasting_trouble_ends_the_job(store: JobStore) -> None:
