@@ -161,11 +161,15 @@ class Meter:
         """What was used so far. ``dollars`` is ``None`` as soon as one call's price is unknown."""
         return self._usage
 
-    @property
-    def nearly_spent(self) -> bool:
-        """True from 80 % of any bound on, or when what is left is less than two calls like the last one."""
+    def nearly_spent(self, next_tokens: int = 0) -> bool:
+        """True from 80 % of any bound on, or when what is left is less than two calls.
+
+        Args:
+            next_tokens: what the next call will take, when it is more than the last one took.
+        """
+        each = {**self._last, "tokens": max(self._last["tokens"], next_tokens)} if self._last else {}
         return any(
-            used >= NEARLY * limit or used + 2 * self._last.get(unit, 0) > limit for unit, used, limit in self._rows(0)
+            used >= NEARLY * limit or used + 2 * each.get(unit, 0) > limit for unit, used, limit in self._rows(0)
         )
 
     @property

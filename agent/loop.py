@@ -56,6 +56,8 @@ class Conversation:
     seed: str = ""
     _kept: dict[str, Message] = field(default_factory=dict)
     _warned: bool = False
+    _beside: int = 0
+    """Tokens of the last request that were not of the history."""
 
     def ask(
         self,
@@ -70,7 +72,7 @@ class Conversation:
             BudgetReached: before the call.
             GraftsmithError: what the model could not recover from.
         """
-        beside = _count(json.dumps([tools, schema], default=dict))
+        self._beside = beside = _count(json.dumps([tools, schema], default=dict))
         self._cut_back(beside)
         while True:
             try:
@@ -110,7 +112,7 @@ class Conversation:
         self.messages.append(Message.tool(call, text))
 
     def warn_once_when_nearly_spent(self, prompt: str = "wrap_up") -> None:
-        if self.meter.nearly_spent and not self._warned:
+        if not self._warned and self.meter.nearly_spent(tokens(self.messages, _count) + self._beside):
             self._warned = True
             self.say(prompts.render(prompt, left=self.meter.left))
 

@@ -151,7 +151,7 @@ def _review(run: Run, draft: Draft, evidence: Evidence) -> tuple[str, ...]:
     """Have an accepted change read once more; what must not stay of it. A review that fails costs no change."""
     if not run.spec.review:
         return ()
-    if run.meter.nearly_spent:
+    if run.meter.nearly_spent():
         run.notes.append("The model did not review the change: the budget is nearly spent.")
         return ()
     try:

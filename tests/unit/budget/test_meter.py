@@ -56,7 +56,7 @@ def test_minutes_run_whether_or_not_calls_are_made() -> None:
     clock = Clock()
     meter = Meter(Budget(minutes=2), prices=PRICES, clock=clock)
     clock.seconds += 96
-    assert meter.nearly_spent and meter.seconds_left == 24
+    assert meter.nearly_spent() and meter.seconds_left == 24
     clock.seconds += 24
     with pytest.raises(BudgetReached, match=r"2\.0 minutes"):
         meter.check()
@@ -75,20 +75,21 @@ def test_nearly_spent_from_four_fifths_on() -> None:
     for _ in range(7):
         meter.record(used(100))
     meter.record(used(99))
-    assert not meter.nearly_spent
+    assert not meter.nearly_spent()
     meter.record(used(1))
-    assert meter.nearly_spent
+    assert meter.nearly_spent()
     assert meter.left == "200 of 1000 tokens are left; the last call took 1"
 
 
 def test_nearly_spent_when_two_calls_more_do_not_fit() -> None:
     meter = Meter(Budget(tokens=1000, steps=None), prices=PRICES)
     meter.record(used(300))
-    assert not meter.nearly_spent
+    assert not meter.nearly_spent()
     meter.record(used(200))
-    assert not meter.nearly_spent
+    assert not meter.nearly_spent()
+    assert meter.nearly_spent(next_tokens=300)
     meter.record(used(200))
-    assert meter.nearly_spent
+    assert meter.nearly_spent()
     with pytest.raises(BudgetReached, match="700 of 1000 tokens are used, and the next call takes about 400"):
         meter.check(400)
 
