@@ -15,7 +15,7 @@ from agent.verify.paths import is_test
 from agent.verify.report import gist
 
 PROOF_FREE = frozenset({"documentation", "refactoring", "question"})
-"""Intents that no test can turn from red to green."""
+"""Intents that no test can turn from red to green. One about tests alone is a fourth, where only tests are changed."""
 
 _SHOWN = 8
 _IN_FULL = 3

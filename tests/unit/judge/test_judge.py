@@ -105,6 +105,14 @@ def test_some_changes_need_no_proof(intent: str) -> None:
     assert "no test can prove" in endings.accepted(Claim.DONE, evidence()).reason
 
 
+def test_a_task_about_tests_needs_no_proof_as_long_as_nothing_else_is_changed() -> None:
+    assert judged(evidence(), intent="tests", changed=("tests/test_a.py",)) == ""
+    assert "No test fails on the unchanged code" in judged(
+        evidence(), intent="tests", changed=("tests/test_a.py", "a.py")
+    )
+    assert not evidence().proven
+
+
 @pytest.mark.parametrize(
     ("one", "says"),
     [
