@@ -25,7 +25,7 @@ from agent.tree import Draft
 from agent.types import Check, Comparison, Evidence, Plan, Stage, SuiteStatus, TestRun
 from agent.verify import coverage, impact, integrity, static
 from agent.verify.baseline import Baseline
-from agent.verify.compare import compare
+from agent.verify.compare import compare, without_wandering
 from agent.verify.harness import Harness
 from agent.verify.impact import Use
 from agent.verify.proof import prove
@@ -115,14 +115,18 @@ class Measure:
         if files:
             before, run = impact.restricted(before, files), impact.restricted(run, files)
         comparison = compare(before, run, self.harness.flaky(draft, before, run))
-        return self._compared(draft, run, files) if self.baseline.doubted(comparison) else comparison
+        if self.baseline.doubted(comparison):
+            return self._compared(draft, run, files)
+        return without_wandering(comparison, self.baseline.wandering(comparison.lost, run))
 
     def _proof(self, draft: Draft, evidence: Evidence) -> Evidence:
         """Only where no test got worse: else there is nothing to prove yet."""
         assert evidence.final is not None and evidence.comparison is not None
         if not evidence.comparison.clean:
             return evidence
-        unsteady = {*self.baseline.flaky, *evidence.comparison.flaky}
+        counted = {*evidence.comparison.added, *self.baseline.run.passed, *self.baseline.run.failed}
+        strays = evidence.final.passed - counted  # ids of this run alone: see ``compare.wandering``
+        unsteady = {*self.baseline.flaky, *evidence.comparison.flaky, *strays}
         proof = prove(self.harness, draft, self.baseline.run, evidence.final, unsteady)
         command = self.harness.shown(draft, tuple(item.test for item in proof))
         return evidence.model_copy(update={"proof": proof, "reproduce": (shlex.join(command),) if command else ()})

@@ -28,7 +28,9 @@ from pydantic import Field, ValidationError
 from agent.files import replace_file
 from agent.tree import Draft
 from agent.types import Comparison, Finding, SuiteStatus, TestRun, Value
+from agent.verify.compare import wandering
 from agent.verify.harness import Harness
+from agent.verify.impact import file_of
 
 MAX_BYTES: Final = 256 * 1024**2
 """Of all that is kept; what was used least goes first."""
@@ -153,6 +155,14 @@ class Baseline:
             self._flaky.update(changed)
             self.run = run
         return True
+
+    def wandering(self, lost: Collection[str], after: TestRun) -> Collection[str]:
+        """See ``compare.wandering``; the base is run once more only where ids with parameters are lost."""
+        files = sorted({file_of(test) for test in lost if "[" in test})
+        if not files:
+            return ()
+        again = self._harness.run(self._base, files, name="base", fresh=True)
+        return wandering(lost, self.run, again, after) if again.status in _JUDGED else ()
 
     def keep(self) -> None:
         """Write down what is new, for the runs after this one."""

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Collection, Iterable
 
 from agent.types import Comparison, TestRun
 
@@ -30,6 +31,43 @@ def compare(before: TestRun, after: TestRun, flaky: Iterable[str] = ()) -> Compa
         still_failing=_sorted(before.failed & failed),
         flaky=_sorted(unsteady),
     )
+
+
+def wandering(lost: Iterable[str], before: TestRun, again: TestRun, after: TestRun) -> frozenset[str]:
+    """Those of ``lost`` whose ids are other ones in every run (a time, an address or a random value in a parameter),
+    and whose test runs no less often than before.
+
+    Args:
+        before, again: two runs of the base.
+        after: the run in which they are missing.
+    """
+    runs_before, runs_after = _times(before), _times(after)
+    known = again.passed | again.failed
+    return frozenset(
+        test
+        for test in lost
+        if "[" in test and test not in known and runs_after[_function(test)] >= runs_before[_function(test)]
+    )
+
+
+def without_wandering(comparison: Comparison, ids: Collection[str]) -> Comparison:
+    """``comparison`` where the tests of the wandering ``ids`` are neither lost nor new. One that fails stays new."""
+    functions = {*map(_function, ids)}
+    return comparison.model_copy(
+        update={
+            "lost": tuple(test for test in comparison.lost if test not in ids),
+            "added": tuple(test for test in comparison.added if _function(test) not in functions),
+        }
+    )
+
+
+def _times(run: TestRun) -> Counter[str]:
+    return Counter(map(_function, run.passed | run.failed))
+
+
+def _function(test: str) -> str:
+    """A test's id without its parameters."""
+    return test.partition("[")[0]
 
 
 def _loaded(uncollected: frozenset[str], present: frozenset[str]) -> frozenset[str]:

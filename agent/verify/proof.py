@@ -50,7 +50,8 @@ def prove(
     Args:
         before: the whole suite on the base.
         after: the whole suite on ``draft``.
-        unsteady: tests that are known to flip: that one of them failed before says nothing of the change.
+        unsteady: tests that are known to flip, or to have another id in each run: that one of them failed before, or
+            was not there, says nothing of the change.
     """
     base = with_only_tests(draft)
     proofs: list[Proof] = []
@@ -77,7 +78,9 @@ def candidates(draft: Draft, before: TestRun, after: TestRun, unsteady: Collecti
         path, _, rest = test.partition("::")
         if test in before.failed:
             return test in after.passed and test not in unsteady
-        return test not in known or (path in edited and rest.partition("[")[0] in altered[path])
+        return (test not in known and test not in unsteady) or (
+            path in edited and rest.partition("[")[0] in altered[path]
+        )
 
     return tuple(sorted(filter(concerned, after.passed | after.failed)))
 

@@ -1,4 +1,4 @@
-"""Checkouts that hold less than a full clone does."""
+"""Checkouts that hold less than a full clone does, and suites that are never the same twice."""
 
 from __future__ import annotations
 
@@ -42,3 +42,25 @@ def test_a_clone_without_its_files_is_named(desk: Desk, scripted: MakeModel) -> 
     result = json.loads(told.out)
     assert (told.code, result["outcome"], result["our_fault"]) == (1, "blocked", False)
     assert "partial clone" in result["reason"] and "--refetch" in result["next_step"]
+
+
+WANDERING = """import time
+
+import pytest
+
+
+@pytest.mark.parametrize("now", [time.time()])
+def test_now(now):
+    assert now > 0
+"""
+
+
+def test_a_suite_whose_ids_are_new_in_every_run(desk: Desk, scripted: MakeModel) -> None:
+    desk.repository.commit({"test_now.py": WANDERING})
+    model = scripted(plan(), {"tool_calls": [EDIT, WRITE, FINISH]})
+    told = desk.graftsmith(
+        "run", "--task", "Count every item", "--no-apply", "--json", "--test-command", desk.test, model=model
+    )
+    result = json.loads(told.out)
+    assert (result["outcome"], result["proven"]) == ("proposed", True), result["reason"]
+    assert [proof["test"] for proof in result["evidence"]["proof"]] == ["test_total.py::test_total_counts_every_item"]

@@ -258,3 +258,13 @@ def test_the_stored_tree_is_exactly_the_draft(tree: BaseTree, steps: list[tuple[
     assert {p for p in stored if stored[p] != tree.entries.get(p)} == {
         c.path for c in draft.change_set().changes if c.content is not None
     }
+
+
+def test_a_diff_names_files_as_they_are_called(git: Git, origin: Repository) -> None:
+    names = ("doc/fänny/überblick.md", "日本語.py")
+    origin.commit(dict.fromkeys(names, "old\n"))
+    draft = load(git, origin).draft()
+    for name in names:
+        draft = draft.with_file(name, b"new\n")
+    diff = draft.diff().decode()
+    assert all(f"+++ b/{name}" in diff for name in names)

@@ -6,7 +6,7 @@ import pytest
 
 from agent.types import SuiteStatus, TestOutcome, TestRun
 from agent.verify import integrity
-from agent.verify.compare import compare
+from agent.verify.compare import compare, wandering, without_wandering
 from tests.unit.verify.conftest import MakeBench
 
 PASSED, FAILED, ERROR, SKIPPED = TestOutcome.PASSED, TestOutcome.FAILED, TestOutcome.ERROR, TestOutcome.SKIPPED
@@ -43,6 +43,28 @@ def test_a_file_that_loads_again_is_repaired_and_not_lost() -> None:
 def test_a_file_that_loads_no_more_loses_its_tests() -> None:
     found = compare(run(x_py__a=PASSED), run(x_py=ERROR))
     assert (found.lost, found.added_failing) == (("x.py::a",), ("x.py",))
+
+
+def ids(*names: str, **outcomes: TestOutcome) -> TestRun:
+    return TestRun(command=("t",), status=SuiteStatus.OK, outcomes={**dict.fromkeys(names, PASSED), **outcomes})
+
+
+def test_ids_that_are_other_ones_in_every_run_are_not_lost() -> None:
+    before = ids("a.py::t[0x1]", "a.py::t[0x2]", "a.py::u[1]", "a.py::v")
+    again = ids("a.py::t[0x3]", "a.py::t[0x4]", "a.py::u[1]", "a.py::v")
+    after = ids("a.py::t[0x5]", "a.py::t[0x6]", "a.py::new")
+    found = compare(before, after)
+    strays = wandering(found.lost, before, again, after)
+    assert strays == {"a.py::t[0x1]", "a.py::t[0x2]"}
+    settled = without_wandering(found, strays)
+    assert settled.lost == ("a.py::u[1]", "a.py::v"), "ids that the base reports again are lost"
+    assert settled.added == ("a.py::new",), "and what only has another name is not new"
+
+
+def test_a_wandering_test_that_runs_less_often_is_lost() -> None:
+    before, again = ids("a.py::t[0x1]", "a.py::t[0x2]"), ids("a.py::t[0x3]", "a.py::t[0x4]")
+    after = ids("a.py::t[0x5]")
+    assert not wandering(compare(before, after).lost, before, again, after)
 
 
 @pytest.mark.parametrize(
