@@ -25,15 +25,26 @@ _ISSUE_CHARS = 20_000
 _LOG_CHARS = 3_000
 _COMMAND_CHARS = 8_000
 _DIFF_CHARS = 30_000
+_PULLED_CHARS = 12_000
+"""About 3,000 tokens, sent with every call."""
 _FAILING_SHOWN = 20
 _REASONS = 3
 """Of what failed before, so many are told with their reason: often it is the machine."""
 
 
 def open_task(
-    conversation: Conversation, spec: RunSpec, index: Index, baseline: TestRun, history: Sequence[Commit]
+    conversation: Conversation,
+    spec: RunSpec,
+    index: Index,
+    baseline: TestRun,
+    history: Sequence[Commit],
+    pulled: bytes = b"",
 ) -> None:
-    """Begin the conversation: the rules, then the task with everything that is known about it."""
+    """Begin the conversation: the rules, then the task with everything that is known about it.
+
+    Args:
+        pulled: the patch of the pull request that the task is about.
+    """
     conversation.messages.append(Message.system(prompts.render("system")))
     conversation.say(
         prompts.render(
@@ -42,13 +53,20 @@ def open_task(
             request=_fenced("request", spec.task.request, spec.seed),
             discussion="\n".join(_fenced("comment", text, spec.seed) for text in spec.task.comments),
             context=_found(conversation, spec, index, history),
+            pulled=_pulled(pulled, spec.seed),
             baseline=test_report(baseline, spec.seed, baseline=True),
         )
     )
 
 
-def open_question(conversation: Conversation, spec: RunSpec, index: Index, history: Sequence[Commit]) -> None:
-    """Begin the conversation about a question: the rules, then the question and the code that it likely is about."""
+def open_question(
+    conversation: Conversation, spec: RunSpec, index: Index, history: Sequence[Commit], pulled: bytes = b""
+) -> None:
+    """Begin the conversation about a question: the rules, then the question and the code that it likely is about.
+
+    Args:
+        pulled: the patch of the pull request that the question is about.
+    """
     conversation.messages.append(Message.system(prompts.render("ask")))
     conversation.say(
         prompts.render(
@@ -56,9 +74,14 @@ def open_question(conversation: Conversation, spec: RunSpec, index: Index, histo
             task=fence("question", "", _task_text(spec.task), spec.seed),
             request=_fenced("request", spec.task.request, spec.seed),
             discussion="\n".join(_fenced("comment", text, spec.seed) for text in spec.task.comments),
+            pulled=_pulled(pulled, spec.seed),
             context=_found(conversation, spec, index, history),
         )
     )
+
+
+def _pulled(patch: bytes, seed: str) -> str:
+    return fence("diff", "the pull request", clean(patch, _PULLED_CHARS).rstrip(), seed) if patch else ""
 
 
 def _found(conversation: Conversation, spec: RunSpec, index: Index, history: Sequence[Commit]) -> str:

@@ -153,7 +153,7 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
         return _verify_given(run, measure, base.applied(run.spec.change_set))
     with run.stage(Stage.PLAN):
         conversation = _conversation(run)
-        brief.open_task(conversation, run.spec, index, baseline.run, _history(base))
+        brief.open_task(conversation, run.spec, index, baseline.run, _history(base), _pulled(run, base))
         if run.spec.kept:
             conversation.say(brief.kept(run.draft, run.spec.seed))
         context = _context(run, harness, index)
@@ -190,6 +190,11 @@ def _history(base: BaseTree) -> tuple[Commit, ...]:
         return parse_log(base.git.run(log_arguments(base.sha, HISTORY_COMMITS)))
     except ObjectMissing:
         return ()
+
+
+def _pulled(run: Run, base: BaseTree) -> bytes:
+    """What a pull request changes already."""
+    return base.git.diff(run.spec.since_sha, base.sha) if run.spec.since_sha else b""
 
 
 def _context(run: Run, harness: Harness, index: Index) -> ToolContext:
@@ -230,7 +235,7 @@ def _ask(run: Run, stack: ExitStack, asker: Asker) -> Ending:
     index = _index(run, base)
     with run.stage(Stage.ANSWER):
         conversation = _conversation(run)
-        brief.open_question(conversation, run.spec, index, _history(base))
+        brief.open_question(conversation, run.spec, index, _history(base), _pulled(run, base))
         context = ToolContext(base.draft(), index, run_tests=_nothing_is_run, run_command=_nothing_is_run)
         question: str = run.spec.task.title
         while question:

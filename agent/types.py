@@ -158,6 +158,8 @@ class RunSpec(Value):
     rules_sha: str | None = None
     """The commit whose ``.graftsmith.toml`` counts, in ``git_dir`` too; ``base_sha`` when ``None``. For a pull request
     it is its base branch's: who proposes a change must not write the rules that it is judged by."""
+    since_sha: str | None = None
+    """Where a pull request left its base branch, in ``git_dir`` too: the model sees what it changes since."""
     view: str = "/workspace"
     """Where the checkout appears inside the sandbox. A local run uses the user's own path, so that editable installs
     and absolute shebangs resolve to the copy."""

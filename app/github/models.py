@@ -169,6 +169,8 @@ class Compared(Seen):
     """The first hundred commits that ``head`` has and ``base`` has not, oldest first."""
     ahead_by: int = 0
     behind_by: int = 0
+    merge_base: Annotated[Commit, BeforeValidator(_flat)] | None = Field(None, validation_alias="merge_base_commit")
+    """Where ``head`` left ``base``."""
 
 
 class CheckState(Seen):

@@ -11,7 +11,7 @@ from agent import config
 from agent.git import Git
 from agent.tree import BaseTree
 from agent.types import ChangeSet, Mode, Plan, RunResult, Task
-from app.github import Issue, Repository
+from app.github import Issue, NotFound, Repository
 from app.jobs.types import Job, Word
 from app.jobs.workflow import Work
 from app.report.facts import PULL_MARK
@@ -65,6 +65,7 @@ class Briefing:
             base_ref=base_ref,
             base_sha=base_sha,
             rules_sha=rules_sha,
+            since_sha=await self._left_at(work, repository, rules_sha, base_sha) if rules_sha else None,
             head_branch=head_branch,
             from_fork=from_fork,
             mode=mode,
@@ -73,6 +74,14 @@ class Briefing:
         )
         self._site.files.keep_brief(work.job.id, brief)
         return brief
+
+    async def _left_at(self, work: Work, repository: Repository, rules_sha: str, head_sha: str) -> str | None:
+        """Where a pull request left its base branch; ``None`` where they have nothing in common."""
+        try:
+            left = (await repository.compare(rules_sha, head_sha)).merge_base
+        except NotFound:
+            return None
+        return None if left is None else await self._site.fetch(work, left.sha)
 
     def _start(self, asked: Asked, issue: Issue) -> _Start:
         """What earlier jobs have left to begin with."""

@@ -24,6 +24,8 @@ class Brief(Value):
     base_sha: str
     rules_sha: str | None = None
     """See ``RunSpec.rules_sha``."""
+    since_sha: str | None = None
+    """See ``RunSpec.since_sha``."""
     head_branch: str | None = None
     """The pull request's own branch, when the job works on one."""
     from_fork: bool = False

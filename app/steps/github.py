@@ -67,7 +67,7 @@ class GitHubSteps:
             if isinstance(asked, Ending):
                 return asked
             brief = await self._briefing.make(work, asked)
-        for sha in filter(None, (brief.base_sha, brief.rules_sha)):
+        for sha in filter(None, (brief.base_sha, brief.rules_sha, brief.since_sha)):
             await self._site.fetch(work, sha)
         await work.save(artefacts=work.job.artefacts.model_copy(update={"base_sha": brief.base_sha}))
         return None

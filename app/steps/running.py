@@ -95,6 +95,7 @@ class LocalRuns:
             git_dir=str(self._site.files.git_dir(work.job.id)),
             base_sha=base_sha,
             rules_sha=brief.rules_sha,
+            since_sha=brief.since_sha,
             work_dir=str(self._site.files.attempt(work.job.id, number, work.lease.fence)),
             cache_dir=str(self._site.files.cache),
             search_path=self._machine.search_path,

@@ -10,6 +10,7 @@ from tests.flow.world import BUG, FILES, World
 def test_the_commit_goes_to_the_pull_requests_own_branch(flow: World) -> None:
     repo = flow.repository("own-branch")
     before = repo.commit({"other.py": "x = 1\n"}, branch="feature/AB#1992-x", by="maria")
+    repo.commit({"since.py": "y = 1\n"}, branch="main", by="maria")
     number = repo.open_pull(scripts.ON_PULL, head="feature/AB#1992-x", by="maria")
     repo.comment(number, "/agent fix the sum", by="maria")
     job = flow.ended(repo)
@@ -19,6 +20,11 @@ def test_the_commit_goes_to_the_pull_requests_own_branch(flow: World) -> None:
     assert commits[1] == before
     assert b"sum(items)\n" in repo.read("widget.py", "feature/AB#1992-x")
     assert len(repo.pulls()) == 1
+    first = next(event for event in flow.events(job) if event["kind"] == "model_call")
+    told = next(message["content"] for message in first["messages"] if "# Task" in message["content"])
+    pulled = told[told.index("What the pull request changes so far") : told.index("# Repository")]
+    assert "+++ b/other.py" in pulled and "+x = 1" in pulled
+    assert "since.py" not in pulled, "only what it changes itself, whatever came to the base branch since"
 
 
 def test_a_follow_up_is_given_the_issue_not_our_own_report(flow: World) -> None:

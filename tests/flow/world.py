@@ -171,6 +171,10 @@ class World:
         state = Path(self.service.settings["GRAFTSMITH_STATE_DIR"])
         return RunResult.model_validate_json((state / "jobs" / job.id / "run-1" / "result.json").read_bytes())
 
+    def events(self, job: Job) -> list[dict[str, Any]]:
+        state = Path(self.service.settings["GRAFTSMITH_STATE_DIR"])
+        return [json.loads(line) for line in (state / "jobs" / job.id / "run-1" / "events.jsonl").open()]
+
     def brief(self, job: Job) -> Brief:
         state = Path(self.service.settings["GRAFTSMITH_STATE_DIR"])
         return Brief.model_validate_json((state / "jobs" / job.id / "brief.json").read_bytes())
