@@ -211,8 +211,8 @@ class Linters:
     harness: Harness
     base: Draft
     said: MutableMapping[str, tuple[Finding, ...]] = field(default_factory=dict)
-    _in_vain: set[str] = field(default_factory=set)
-    """Lines that led to nothing in this run, a type checker that takes too long for one: they are not tried again."""
+    _too_slow: set[str] = field(default_factory=set)
+    """Lines that took too long in this run: where there is another way, they are not tried again."""
 
     def check(self, draft: Draft, importers: Callable[[], Collection[str]] = tuple) -> tuple[Check, ...]:
         """One check for each tool that has to do with the changed files.
@@ -229,7 +229,7 @@ class Linters:
     def _compared(self, linter: Linter, draft: Draft, tried: Sequence[Way], until: float) -> Check:
         silent = ""
         for way in tried:
-            if way.line in self._in_vain:
+            if way.line in self._too_slow and way is not tried[-1]:
                 continue
             after = _run(linter, self.harness, draft, way, until)
             before = self._of_base(linter, way, until) if after.findings else _Said()
@@ -238,8 +238,9 @@ class Linters:
                 return _check("static", linter.name, _new(before.findings, after.findings))
             if silent in (_ABSENT, _NO_TIME):
                 break
-            self._in_vain.add(way.line)
-        return _check("static", linter.name, (), silent or "it led to nothing before")
+            if silent == _stopped(End.TIMED_OUT):
+                self._too_slow.add(way.line)
+        return _check("static", linter.name, (), silent)
 
     def _of_base(self, linter: Linter, way: Way, until: float) -> _Said:
         there = replace(way, files=tuple(path for path in way.files if way.whole or path in self.base))
@@ -314,12 +315,18 @@ _ABSENT: Final = "it is not installed"
 _NO_TIME: Final = "no time was left for it"
 
 
+def _stopped(end: End) -> str:
+    return f"it was stopped: {end.value.replace('_', ' ')}"
+
+
 def _silent(linter: Linter, way: Way, finished: Finished) -> str:
     """Why a tool said nothing; empty when it did."""
     if finished.end is not End.EXITED:
-        return f"it was stopped: {finished.end.value.replace('_', ' ')}"
+        return _stopped(finished.end)
     if finished.exit_code in (126, 127) or (finished.exit_code != 0 and _MISSING.search(finished.output)):
         return _ABSENT
+    if way.whole and finished.total_bytes > len(finished.output):  # cut at another place each time
+        return "it says too much to be compared"
     return "it did not look at everything" if way.whole and finished.exit_code in linter.gave_up else ""
 
 
