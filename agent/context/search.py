@@ -9,8 +9,8 @@ import numpy as np
 
 from agent.context.functions import FunctionFeatures, features
 from agent.context.issue import read_issue
-from agent.context.rank import Ranked, Reason, rank_files, rank_functions, weights
-from agent.context.signals import Evidence, gather, prior
+from agent.context.rank import Ranked, Reason, best_first, rank_files, rank_functions, second_look, weights
+from agent.context.signals import Evidence, companions, gather, prior
 from agent.index.history import Commit
 from agent.index.index import Index
 
@@ -61,7 +61,10 @@ def search(
     meaning = index.meaning.scores(index, issue) if index.meaning is not None else None
     evidence = gather(index, issue, history, meaning)
     ranked = rank_files(evidence.files, prior(index))
-    order = [f for f in np.argsort(-ranked.scores, kind="stable").tolist() if ranked.scores[f] > 0]
+    first = best_first(ranked.scores)[:1].tolist()
+    if first:
+        ranked = second_look(ranked, companions(index, *first), prior(index))
+    order = best_first(ranked.scores).tolist()
     hits = tuple(Hit(index.paths[f], float(ranked.scores[f]), ranked.why(f)) for f in order[:k])
     return SearchResult(hits, _functions(index, evidence, ranked, order[:FILES_FOR_FUNCTIONS]))
 

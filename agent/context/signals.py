@@ -19,6 +19,7 @@ from agent.index.corpus import Floats
 from agent.index.graph import Graph
 from agent.index.history import Commit
 from agent.index.index import Index
+from agent.index.languages.base import parent
 from agent.index.words import Stems, words
 
 Signals = dict[str, Floats]
@@ -401,6 +402,20 @@ def through_tests(index: Index, query: Mapping[str, float], *, top: int = 8) -> 
         for target in targets:
             out[target] += scores[chunk] / len(targets)
     return out
+
+
+def companions(index: Index, first: int) -> Signals:
+    """What belongs to one file, 0 to 1: the files that it imports, and those in its folder.
+
+    A folder says less the larger its share of all files: in a flat project everything is beside everything.
+    """
+    graph = index.graph
+    imports, beside = np.zeros((2, len(index.paths)), np.float32)
+    imports[list(graph.imports(first))] = 1.0
+    folder = parent(index.paths[first])
+    inside = [file for file, path in enumerate(index.paths) if parent(path) == folder and file not in graph.tests]
+    beside[inside] = 1.0 - len(inside) / max(1, len(index.paths) - len(graph.tests))
+    return {"imported by the first": imports, "beside the first": beside}
 
 
 def imports_of(files: Floats, graph: Graph, *, top: int = 10) -> Floats:

@@ -9,9 +9,13 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from agent.context.issue import read_issue
+from agent.context.rank import KEPT, LOOKED_AT, Ranked, best_first, second_look
 from agent.context.signals import mentioned_paths, named_files, titled
 from agent.index.history import Commit, parse_log, read_history
 from tests.unit.index.helpers import index_of
@@ -122,6 +126,39 @@ def test_what_a_snippet_imports_counts_as_far_as_it_is_talked_about(tmp_path: Pa
 def test_same_input_same_result(tmp_path: Path) -> None:
     index = index_of(tmp_path, TREE)
     assert index.search("cart price") == index.search("cart price")
+
+
+def test_what_belongs_to_the_first_file_moves_up_behind_the_third(tmp_path: Path) -> None:
+    tree = {f"far{i}/zebra{i}.py": f"def zebra_{i}(): return 'zebra zebra'\n" for i in range(KEPT)}
+    tree["shop/zebra.py"] = "import helpers.low\n\ndef zebra_stripes(): return 'zebra stripes'\n"
+    tree |= dict.fromkeys(("alone/one.py", "helpers/low.py", "shop/other.py"), "def thing(): return 'zebra'\n")
+    result = index_of(tmp_path, tree).search("zebra stripes are wrong")
+    paths = [hit.path for hit in result.files]
+    assert paths[0] == "shop/zebra.py"
+    assert sorted(tree.keys() - set(paths[:KEPT]), key=paths.index)[-3:] == [
+        "helpers/low.py",
+        "shop/other.py",
+        "alone/one.py",
+    ]
+    reasons = {hit.path: [reason.signal for reason in hit.why] for hit in result.files}
+    assert "imported by the first" in reasons["helpers/low.py"] and "beside the first" in reasons["shop/other.py"]
+
+
+@given(st.lists(st.tuples(st.floats(-1, 20, width=32), st.booleans(), st.booleans()), max_size=60))
+def test_a_second_look_keeps_the_first_and_adds_up(rows: list[tuple[float, bool, bool]]) -> None:
+    scores = np.array([row[0] for row in rows], np.float32)
+    marks = {
+        name: np.array([row[at] for row in rows], np.float32)
+        for at, name in ((1, "imported by the first"), (2, "beside the first"))
+    }
+    before = best_first(scores).tolist()
+    again = second_look(Ranked(scores, {"all": scores}), marks, np.ones(len(rows), np.float32))
+    after = best_first(again.scores).tolist()
+    assert after[:KEPT] == before[:KEPT] and after[LOOKED_AT:] == before[LOOKED_AT:]
+    assert sorted(after) == sorted(before)
+    plain = [file for file in before if not any(values[file] for values in marks.values())]
+    assert [file for file in after if file in plain] == plain
+    assert np.allclose(sum(again.parts.values()), again.scores, atol=1e-3)
 
 
 def test_no_order_of_a_set_gets_into_a_score(tmp_path: Path) -> None:
