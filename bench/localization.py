@@ -121,7 +121,7 @@ def run(cases: Sequence[Mapping[str, Any]], options: Options) -> Iterator[dict[s
 def _meaning(options: Options) -> Semantic | None:
     if not options.embeddings:
         return None
-    endpoint = ModelEndpoint(base_url=options.embeddings, model="bench")
+    endpoint = ModelEndpoint(base_url=options.embeddings, api_key="none", model="bench")
     return Semantic(OpenAIEmbedder(endpoint), options.store.with_suffix(".vectors"))
 
 
