@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import stat
@@ -16,6 +17,21 @@ from sandbox import ownership
 _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _READ = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+LEAST_ROOM = 2 * 1024 * 1024
+
+
+def check_room(place: Path) -> None:
+    """For when a command has failed that wrote to the disk of ``place``: where there is no room, that says nothing of
+    the command.
+
+    Raises:
+        OSError: the disk is as good as full (ENOSPC).
+    """
+    disk = os.statvfs(place)
+    if disk.f_bavail * disk.f_frsize < LEAST_ROOM or (disk.f_files and not disk.f_favail):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(place))
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-from agent.disk import Root
+from agent.disk import Root, check_room
 from agent.errors import GraftsmithError
 from agent.events import Events
 from agent.verify.registries import ALLOW, Registries
@@ -297,6 +297,9 @@ class Installer:
             output=clean(finished.output, 2_000),
             refused=[str(refusal) for refusal in finished.refused],
         )
+        if not finished.ok:
+            check_room(Path(self.workspace.spec.work_dir))
+            check_room(Path(self.workspace.spec.cache_dir))
         return finished
 
 

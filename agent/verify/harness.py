@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
+from agent.disk import check_room
 from agent.events import Events
 from agent.tree import Draft
 from agent.types import SuiteStatus, TestRun
@@ -278,7 +279,10 @@ class Harness:
             mounts=(*checkout.mounts, *environment.mounts, *mounts),
             limits=limits or self.limits,
         )
-        return self.sandbox.run(command, cancelled=self._cancelled, log=log)
+        finished = self.sandbox.run(command, cancelled=self._cancelled, log=log)
+        if not finished.ok:
+            check_room(checkout.path)
+        return finished
 
     def _judge(
         self,

@@ -11,6 +11,7 @@ from agent.types import SuiteStatus
 from agent.verify.environment import SetupFailed
 from agent.verify.registries import ALLOW, CLIENTS, Registries, holds_credential, places, told
 from sandbox.egress.policy import Destination
+from tests.support.disk import small_disk
 from tests.unit.verify.conftest import MakeBench
 
 FILES = {
@@ -149,3 +150,13 @@ def test_this_machines_own_proxy_is_asked_from_outside_the_sandbox() -> None:
 def test_a_place_that_can_not_be_read_is_named(text: str) -> None:
     with pytest.raises(ValueError, match="is not of the form host:port"):
         places(text)
+
+
+def test_a_set_up_that_fails_for_want_of_room_says_nothing_of_the_project(bench: MakeBench, tmp_path: Path) -> None:
+    with small_disk(tmp_path / "small", "size=60m") as disk:
+        made = bench(FILES, setup=("head -c 99000000 /dev/zero > /environment/big",), local=False, cache=disk)
+        with pytest.raises(OSError, match="No space left"):
+            made.harness.setup()
+        made = bench(FILES, setup=("exit 3",), local=False, cache=disk)
+        with pytest.raises(SetupFailed, match="exit code 3"):
+            made.harness.setup()
