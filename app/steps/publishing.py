@@ -116,7 +116,8 @@ class Publishing:
         assert made.pull_number is not None, "it was proposed"
         command = work.job.command
         published = await asyncio.to_thread(self._site.store.published, command.repository_id, made.pull_number)
-        if not published or not published[0].artefacts.draft:
+        earlier = next((job for job in published if job.command.number == command.number), None)
+        if earlier is None or not earlier.artefacts.draft:
             return False
         pull = await repository.pull(made.pull_number)
         if pull.head.sha != made.commit_sha:
@@ -160,6 +161,7 @@ class Publishing:
                     reason=f"The change could not go to {brief.head_branch!r}: {made.reason}. See {made.branch!r}.",
                     next_step="Merge or cherry-pick the kept branch, or ask again on the new state.",
                 )
+        made = replace(made, draft=(await repository.pull(work.job.command.number)).draft)
         account = report.account(result, facts, checked)
         self._site.files.keep_text(work.job.id, ACCOUNT, account)
         return await self._made(work, repository, result, facts, made)

@@ -20,6 +20,7 @@ def test_the_commit_goes_to_the_pull_requests_own_branch(flow: World) -> None:
     assert commits[1] == before
     assert b"sum(items)\n" in repo.read("widget.py", "feature/AB#1992-x")
     assert len(repo.pulls()) == 1
+    assert f"#{number}" in flow.told(repo, number)[-1] and "(draft)" not in flow.told(repo, number)[-1]
     first = next(event for event in flow.events(job) if event["kind"] == "model_call")
     told = next(message["content"] for message in first["messages"] if "# Task" in message["content"])
     pulled = told[told.index("What the pull request changes so far") : told.index("# Repository")]
