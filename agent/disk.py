@@ -29,7 +29,8 @@ def check_room(place: Path) -> None:
     Raises:
         OSError: the disk is as good as full (ENOSPC).
     """
-    disk = os.statvfs(place)
+    there = next(folder for folder in (place, *place.parents) if folder.exists())  # it may not be made yet
+    disk = os.statvfs(there)
     if disk.f_bavail * disk.f_frsize < LEAST_ROOM or (disk.f_files and not disk.f_favail):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(place))
 
