@@ -407,11 +407,14 @@ def through_tests(index: Index, query: Mapping[str, float], *, top: int = 8) -> 
 def companions(index: Index, first: int) -> Signals:
     """What belongs to one file, 0 to 1: the files that it imports, and those in its folder.
 
-    A folder says less the larger its share of all files: in a flat project everything is beside everything.
+    An import that leads to many files, as one of a Go package does, says less of each. So does a folder, the larger its
+    share of all files: in a flat project everything is beside everything.
     """
     graph = index.graph
     imports, beside = np.zeros((2, len(index.paths)), np.float32)
-    imports[list(graph.imports(first))] = 1.0
+    for item in index.records[first].imports:
+        targets = [graph.number[path] for path in graph.resolve(item, first)]
+        imports[targets] = np.maximum(imports[targets], 1.0 / max(1, len(targets)))
     folder = parent(index.paths[first])
     inside = [file for file, path in enumerate(index.paths) if parent(path) == folder and file not in graph.tests]
     beside[inside] = 1.0 - len(inside) / max(1, len(index.paths) - len(graph.tests))
