@@ -59,20 +59,21 @@ class WebhookEndpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
+        # What is left of a refused body is not read: the connection has to end.
+        closing: dict[str, str] | None = {"connection": "close"}
         try:
-            status, answer = 202, await self._take(headers, receive)
+            given = _check_headers(headers)
+            body = await self._read(receive)
+            closing = None
+            status, answer = 202, await self._take(headers, given, body)
         except Refused as refusal:
             status, answer = refusal.status, {"status": "refused", "reason": refusal.reason}
         except RetryLater as error:
             status, answer = 503, {"status": "retry", "reason": str(error)}
         scope.get("log", {}).update(delivery=headers.get("x-github-delivery", "")[:64], **answer)
-        # What is left of a refused body is not read: the connection has to end.
-        closing = {"connection": "close"} if status in (401, 408, 413, 415) else None
         await JSONResponse(answer, status, headers=closing)(scope, receive, send)
 
-    async def _take(self, headers: Mapping[str, str], receive: Receive) -> Mapping[str, str]:
-        given = _check_headers(headers)
-        body = await self._read(receive)
+    async def _take(self, headers: Mapping[str, str], given: str, body: bytes) -> Mapping[str, str]:
         if not signature.matches(self._secret, body, given):
             raise Refused(401, "the signature does not match: is WEBHOOK_SECRET the App's webhook secret?")
         event, delivery_id = headers.get("x-github-event", ""), headers.get("x-github-delivery", "")

@@ -233,7 +233,10 @@ class Wire:
 
     async def through(self, hook: Hook) -> int:
         await hook.endpoint(self.scope, self.receive, self.send)
-        return int(self.sent[0]["status"])
+        start = self.sent[0]
+        closes = (b"connection", b"close") in start["headers"]
+        assert closes or self.given == self.count, "what is left would be read as the next request"
+        return int(start["status"])
 
 
 async def test_declared_size_above_the_limit_is_refused_unread(hook: Hook) -> None:
