@@ -18,7 +18,7 @@ from app.jobs.types import Command, Delivery
 
 _log = logging.getLogger(__name__)
 _BATCH = 64
-_QUIET_TURNS = 5  # of the event loop without an arrival; a timer would wait for a whole millisecond
+_QUIET_TURNS = 2  # of the event loop without an arrival; a timer would wait for a whole millisecond
 
 
 class _Waiting(NamedTuple):

@@ -72,6 +72,25 @@ sa.Index("jobs_unfinished_lane", _jobs.c.lane, _jobs.c.sequence, sqlite_where=_u
 sa.Index("jobs_unfinished_repository", _jobs.c.repository_id, sqlite_where=_unfinished, postgresql_where=_unfinished)
 
 
+@dataclass(frozen=True)
+class _Prepared:
+    """A statement in the driver's own words: to bind each row anew would cost as much as storing it."""
+
+    text: str
+    order: Sequence[str] | None
+    """Of the values, where the driver takes them by place and not by name."""
+
+    @classmethod
+    def of(cls, statement: sa.Insert, dialect: sa.Dialect) -> _Prepared:
+        compiled = statement.compile(dialect=dialect)
+        return cls(str(compiled), compiled.positiontup if compiled.positional else None)
+
+    def run(self, db: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> int:
+        """Returns how many rows were written."""
+        values: Sequence[Any] = rows if self.order is None else [tuple(map(row.get, self.order)) for row in rows]
+        return db.exec_driver_sql(self.text, values, execution_options={"preserve_rowcount": True}).rowcount
+
+
 class LeaseLost(Exception):
     """Another worker has taken the job over. Whoever sees this stops at once and writes nothing more."""
 
@@ -145,7 +164,7 @@ class JobStore:
     def _prepare_arrival(self) -> None:
         """Statements of the one hot path, made once. None returns rows: the driver takes each batch in one call."""
         insert = sqlite.insert if self._engine.dialect.name == "sqlite" else postgresql.insert
-        self._take = insert(_deliveries).on_conflict_do_nothing().execution_options(preserve_rowcount=True)
+        self._take = _Prepared.of(insert(_deliveries).on_conflict_do_nothing(), self._engine.dialect)
         # Only where the delivery is this job's: another process may have been faster, or a batch holds two copies.
         columns = (
             "id",
@@ -160,7 +179,8 @@ class JobStore:
         )
         values = [sa.bindparam(name, type_=_jobs.c[name].type).label(name) for name in columns]
         mine = sa.and_(_deliveries.c.id == sa.bindparam("delivery_id"), _deliveries.c.job_id == sa.bindparam("id"))
-        self._add = sa.insert(_jobs).from_select(columns, sa.select(*values).where(mine), include_defaults=False)
+        add = sa.insert(_jobs).from_select(columns, sa.select(*values).where(mine), include_defaults=False)
+        self._add = _Prepared.of(add, self._engine.dialect)
         self._known = sa.select(_deliveries.c.id, _deliveries.c.job_id).where(
             _deliveries.c.id.in_(sa.bindparam("deliveries", expanding=True))
         )
@@ -192,9 +212,9 @@ class JobStore:
             admitted = self._admitted(arrivals, db)
             # Sorted, so that two processes can't wait for each other's rows in opposite order.
             rows = [_delivery_row(arrival, now) for arrival in sorted(admitted, key=lambda a: a.delivery_id)]
-            new = db.execute(self._take, rows).rowcount if rows else 0
+            new = self._take.run(db, rows) if rows else 0
             if new:
-                db.execute(self._add, [_job_row(arrival, now) for arrival in admitted])
+                self._add.run(db, [_job_row(arrival, now) for arrival in admitted])
             if new == len(arrivals):
                 return [arrival.job_id for arrival in arrivals]
             deliveries = [arrival.delivery_id for arrival in arrivals]

@@ -11,6 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NoReturn, Protocol
 
+import jiter
 from starlette.responses import JSONResponse
 from starlette.types import Message, Receive, Scope, Send
 
@@ -131,7 +132,7 @@ def _chunk(message: Message) -> tuple[bytes, bool]:
 
 def _judge(event: str, body: bytes, rules: Rules) -> Command | Ignored:
     try:
-        payload = json.loads(body.decode(), object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+        payload = _parsed(body)
     except RecursionError:
         return Ignored("malformed payload: nested too deeply")
     except _DuplicateKey:
@@ -141,6 +142,14 @@ def _judge(event: str, body: bytes, rules: Rules) -> Command | Ignored:
     except ValueError:
         return Ignored("malformed payload: a number is too long")
     return decide(event, payload, rules)
+
+
+def _parsed(body: bytes) -> object:
+    """What is wrong with a body, and lone surrogates, are left to the standard library: it takes twice as long."""
+    try:
+        return jiter.from_json(body, catch_duplicate_keys=True, allow_inf_nan=False)
+    except ValueError:
+        return json.loads(body.decode(), object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
 
 
 class _DuplicateKey(Exception):
