@@ -13,6 +13,7 @@ import logging
 import os
 import socket
 import sqlite3
+import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Coroutine
@@ -38,6 +39,7 @@ _log = logging.getLogger(__name__)
 # Fixed: a job that was begun by one release is finished by the next. Change it only together with the stages' order.
 _WORKFLOW_VERSION = "1"
 _CONTROL_CONCURRENCY = 8
+_LISTEN_TRIES = 40
 
 
 @dataclass(frozen=True)
@@ -128,6 +130,7 @@ class Executor:
                 polling_interval_sec=self._pace.poll,
                 on_conflict="always_update",
             )
+        await self._listened_to()
         for job_id, queue in await asyncio.to_thread(self._store.handed_over):
             await self._enqueue(job_id, queue)  # harmless where DBOS knows the job; needed where its file was lost
         self._tasks = [
@@ -135,6 +138,18 @@ class Executor:
             asyncio.create_task(self._repeat(self._hand_over, self._pace.sweep, self._nudged)),
             asyncio.create_task(self._repeat(self._rescue, self._pace.lease / 3)),
         ]
+
+    async def _listened_to(self) -> None:
+        """Wait for the threads that take jobs from new queues: DBOS looks for such queues once a second.
+
+        Whoever is told that we are ready must not wait for that with a first job. Without any sign of the threads we go
+        on; they are only late.
+        """
+        wanted = {f"queue-worker-{queue.value}" for queue in self._limits}
+        for _ in range(_LISTEN_TRIES):
+            if wanted <= {thread.name for thread in threading.enumerate()}:
+                return
+            await asyncio.sleep(0.05)
 
     async def stop(self, *, drain_s: float = 10.0) -> None:
         """Give running jobs ``drain_s`` seconds to end, then halt them; they go on at the next start."""
