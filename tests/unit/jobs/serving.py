@@ -87,19 +87,21 @@ class FolderSteps:
         """Make a thing of the outside world, unless an earlier life did."""
         await self._moment()
         await work.check()
-        made = self._world / f"{kind}-{work.job.id}"
-        if not made.exists():
-            made.write_text(str(random.randrange(1, 10**9)))
-            self.note(work, f"{kind} made")
+        number = number_of(self._world, work.job.id, kind)
+        if number is None:
+            number = random.randrange(1, 10**9)
+            self.note(work, f"{kind} made", number)
         await self._moment()
-        return int(made.read_text())
+        return number
 
-    def note(self, work: Work, what: str) -> None:
+    def note(self, work: Work, what: str, number: int = 0) -> None:
+        """One write, so that it happens or does not, whenever we are killed."""
         line = {
             "pid": os.getpid(),
             "job": work.job.id,
             "issue": work.job.command.number,
             "what": what,
+            "number": number,
             "at": time.time(),
         }
         with (self._world / "log").open("a") as log:
@@ -107,7 +109,14 @@ class FolderSteps:
 
 
 def read_log(world: Path) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in (world / "log").read_text().splitlines()]
+    log = world / "log"
+    return [json.loads(line) for line in log.read_text().splitlines()] if log.exists() else []
+
+
+def number_of(world: Path, job_id: str, kind: str) -> int | None:
+    """Of the thing that a job has made in the outside world; ``None`` before."""
+    made = (line["number"] for line in read_log(world) if (line["job"], line["what"]) == (job_id, f"{kind} made"))
+    return next(made, None)
 
 
 def open_parts(state: Path, world: Path, most_s: float, store: JobStore) -> Executor:

@@ -21,7 +21,7 @@ import pytest
 from app.jobs.store import JobStore, sqlite_url
 from app.jobs.types import Job, JobState
 from app.webhooks.signature import digest
-from tests.unit.jobs.serving import SECRET, listen, read_log, start_server
+from tests.unit.jobs.serving import SECRET, listen, number_of, read_log, start_server
 from tests.unit.webhooks.payloads import commented, issue
 
 KILLS = 32
@@ -107,8 +107,8 @@ def test_random_kills_lose_and_double_nothing(tmp_path: Path) -> None:
     assert len(made) == 2 * len(jobs), "a comment and a pull request each"
     for job in jobs:
         assert (world / f"told-{job.id}").read_text() == job.ending.reason if job.ending else False
-        assert str(job.artefacts.pull_number) == (world / f"pull-{job.id}").read_text()
-        assert str(job.artefacts.comment_id) == (world / f"comment-{job.id}").read_text()
+        assert job.artefacts.pull_number == number_of(world, job.id, "pull")
+        assert job.artefacts.comment_id == number_of(world, job.id, "comment")
     assert_one_at_a_time(jobs, log)
     print(f"{KILLS} kills, {len(jobs)} jobs, {len(log)} lines")
 
