@@ -207,7 +207,7 @@ async def _onto(
     if branch == (await repository.facts()).default_branch:
         return await keep(repository, proposal, "it is the default branch, which only pull requests change")
     if result.outcome is not Outcome.PROPOSED:
-        return await keep(repository, proposal, f"it is not proven ({result.reason.rstrip('.')})")
+        return await keep(repository, proposal, f"it was not accepted ({result.reason.rstrip('.')})")
     if result.evidence.touches_tests:
         return await keep(repository, proposal, "existing tests were changed, and a person has to look at that first")
     return await update(repository, proposal, branch)
