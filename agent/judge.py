@@ -132,14 +132,17 @@ def _comparison(comparison: Comparison, final: TestRun) -> list[str]:
 
 
 def _listed(what: str, tests: Sequence[str], messages: Mapping[str, str]) -> list[str]:
-    said = [messages.get(test, "no message") for test in tests[:_SHOWN]]
     found = [
-        f"`{test}` {what}:{chr(10) + _short(message) if at < _IN_FULL else ' ' + gist(message)}"
-        for at, (test, message) in enumerate(zip(tests, said, strict=False))
+        f"`{test}` {what}:{_said(messages.get(test, 'no message'), in_full=at < _IN_FULL)}"
+        for at, test in enumerate(tests[:_SHOWN])
     ]
     if len(tests) > _SHOWN:
         found.append(f"… and {len(tests) - _SHOWN} more of the kind: {_names(tests[_SHOWN:])}")
     return found
+
+
+def _said(message: str, *, in_full: bool) -> str:
+    return f"\n{_short(message)}" if in_full else f" {gist(message)}"
 
 
 def _integrity(evidence: Evidence) -> list[str]:
