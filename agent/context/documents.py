@@ -70,7 +70,7 @@ def _places(
     weight = {stem: lexical.rarity(stem) for stem in wanted}
     best: list[tuple[float, int, int]] = []
     for at in np.argsort(-scores, kind="stable")[:_PIECES].tolist():
-        if scores[at] > _AS_GOOD * scores.max():
+        if scores[at] > _AS_GOOD * np.max(scores):
             file = int(index.corpus.chunk_file[at])
             piece = index.records[file].chunks[int(index.corpus.chunk_number[at])]
             lines = index.text(index.paths[file]).split("\n")[piece.start - 1 : piece.end]

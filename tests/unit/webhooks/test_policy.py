@@ -96,6 +96,9 @@ def test_our_own_words_never_start_us() -> None:
     own = commented("/agent fix", user=account("helper[bot]", 1, "Bot"))
     own["comment"]["performed_via_github_app"] = {"id": 500, "slug": "graftsmith"}
     assert reason("issue_comment", own) == "our own comment"
+    # A person who writes through somebody else's App is that person.
+    own["comment"]["performed_via_github_app"] = {"id": 501, "slug": "another"}
+    assert command("issue_comment", own).requester_id == 1
 
 
 def test_sender_and_author_must_agree() -> None:
@@ -192,6 +195,7 @@ def test_a_commit_of_somebody_else_takes_back_what_was_acknowledged() -> None:
         (pushed(pull={"user": account("mallory", 8)}), "a pull request of somebody else"),
         (pushed(installation=None), "no installation: not a delivery to an App"),
         (pushed(repository=repository(archived=True)), "the repository is archived or disabled"),
+        (pushed(repository=repository(disabled=True)), "the repository is archived or disabled"),
         (pushed(action="opened"), "event not used: pull_request/opened"),
         (pushed(pull={"user": None}), "malformed payload: pull_request.user: "),
     ],
