@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from agent.types import Outcome
-from app.jobs.types import Ending, Job, JobState
+from app.jobs.types import Ending, Job, JobState, Word
 
 HELP = """\
 Write one of these at the start of a line of a comment:
@@ -15,10 +15,32 @@ Write one of these at the start of a line of a comment:
 - `/agent approve` on a pull request: acknowledge the changes to existing tests that it shows; it is ready then
 - `/agent ask …`: answer a question about the code, without changing anything
 - `/agent retry …`: what was asked last, once more, with a hint if you like
-- `/agent stop`: end what runs here
+- `/agent stop`: end what runs here; removing the label or closing the issue does so too
 - `/agent status`, `/agent why`: where it stands, and how the last job ended
 
 Whoever writes it needs write permission on the repository."""
+
+
+_STOPS: Mapping[Word, tuple[str, str]] = {
+    Word.STOP: ("", "Comment `/agent retry` to start again."),
+    Word.UNLABELED: (", who removed the label", "Put the label back, or comment `/agent retry`, to start again."),
+    Word.CLOSED: (", who closed it", "Reopen it and comment `/agent retry` to start again."),
+}
+"""What somebody did to stop a job, and how to start again."""
+
+
+def cancelled(by: str, word: Word) -> Ending:
+    """Of a job that ``by`` stopped with one of the words ``STOPPING``."""
+    how, again = _STOPS[word]
+    return Ending(outcome=Outcome.CANCELLED, reason=f"Stopped by {by}{how}.", next_step=again)
+
+
+def stopped(count: int) -> str:
+    """
+    Args:
+        count: jobs that were told to stop.
+    """
+    return "Nothing was running here." if count == 0 else f"Stopped {count} job{'s' if count > 1 else ''}."
 
 
 def helped() -> Ending:

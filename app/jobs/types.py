@@ -10,7 +10,7 @@ from agent.types import Outcome, Plan, Usage, Value
 
 
 class Word(StrEnum):
-    """What a person can ask for after ``/agent``; and what a commit asks for."""
+    """What a person can ask for after ``/agent``; and what somebody does on GitHub that asks for something."""
 
     FIX = "fix"
     PLAN = "plan"
@@ -24,10 +24,18 @@ class Word(StrEnum):
     STATUS = "status"
     HELP = "help"
     PUSHED = "pushed"
-    """Nobody writes it: somebody has added a commit to a pull request of ours."""
+    """Somebody has added a commit to a pull request of ours."""
+    UNLABELED = "unlabeled"
+    """A person has removed the label that asked."""
+    CLOSED = "closed"
+    """A person has closed the issue or pull request."""
 
 
-AT_ONCE = frozenset({Word.STOP, Word.STATUS, Word.WHY, Word.HELP, Word.PUSHED})
+UNWRITTEN = frozenset({Word.PUSHED, Word.UNLABELED, Word.CLOSED})
+"""Words that nobody writes: they say what was done on GitHub."""
+STOPPING = (Word.STOP, Word.UNLABELED, Word.CLOSED)
+"""Words that end what runs."""
+AT_ONCE = UNWRITTEN | {Word.STOP, Word.STATUS, Word.WHY, Word.HELP}
 """Words that are about other jobs: they never wait for one."""
 
 
@@ -44,7 +52,7 @@ class Command(Value):
 
     word: Word
     text: str
-    """The line after ``/agent``, word included: ``fix the parser``. ``fix`` alone when a label asked."""
+    """The line after ``/agent``, word included: ``fix the parser``. The word alone where nobody wrote a line."""
     details: str = ""
     """The lines of the same comment that follow the command, without quotes."""
     installation_id: int
@@ -56,7 +64,7 @@ class Command(Value):
     requester: str
     requester_id: int
     comment_id: int | None = None
-    """The comment that asked; ``None`` when a label did."""
+    """The comment that asked; ``None`` where none did."""
 
     @property
     def request(self) -> str:
@@ -66,7 +74,11 @@ class Command(Value):
     @property
     def lane(self) -> str:
         """Jobs of one lane run one after the other. Those ``AT_ONCE`` have their own: they must not wait for others."""
-        return f"{self.issue}/{self.word.value}" if self.word in AT_ONCE else self.issue
+        return self.lane_of(self.word)
+
+    def lane_of(self, word: Word) -> str:
+        """The lane that ``word`` has on this issue or pull request."""
+        return f"{self.issue}/{word.value}" if word in AT_ONCE else self.issue
 
     @property
     def issue(self) -> str:

@@ -24,7 +24,7 @@ from agent.errors import GraftsmithError, OperatorError, RetryLater, UserError, 
 from agent.types import Outcome, Usage, Value
 from app.jobs import telling
 from app.jobs.store import JobStore, Lease, LeaseLost
-from app.jobs.types import Artefacts, Ending, Job, Word
+from app.jobs.types import STOPPING, Artefacts, Ending, Job, Word
 
 _log = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -35,11 +35,12 @@ _AGAIN = "Comment `/agent retry` to start again."
 
 
 class Stopped(Exception):
-    """A person has stopped the job."""
+    """A person has stopped the job, by one of the words ``STOPPING``."""
 
-    def __init__(self, by: str) -> None:
-        super().__init__(by)
+    def __init__(self, by: str, word: Word) -> None:
+        super().__init__(f"{word.value} by {by}")
         self.by = by
+        self.word = word
 
 
 class Halted(Exception):
@@ -81,7 +82,7 @@ class Work:
             raise LeaseLost(self.lease.job_id)
         by = standing[self.lease]
         if by is not None and not self._closing:
-            raise Stopped(by)
+            raise Stopped(by, await self._stopped_with(by))
 
     async def save(self, *, artefacts: Artefacts | None = None, usage: Usage | None = None) -> None:
         """Write to the job's row, on disk when this returns.
@@ -98,6 +99,13 @@ class Work:
     async def cancel_others(self) -> int:
         """Stop the earlier jobs of the same issue; returns how many were told."""
         return await _in_store(self._store.cancel_others, self.job)
+
+    async def _stopped_with(self, by: str) -> Word:
+        """What ``by`` did to stop this job: the first that came after it, as the first stop counts."""
+        lanes = [self.job.command.lane_of(word) for word in STOPPING]
+        found = [job for lane in lanes for job in await _in_store(self._store.of_lane, lane)]
+        later = [job for job in found if job.sequence > self.job.sequence and job.command.requester == by]
+        return min(later, key=lambda job: job.sequence).command.word if later else Word.STOP
 
     async def of_issue(self) -> list[Job]:
         """The jobs of the same issue, newest first."""
@@ -175,6 +183,8 @@ def course(word: Word, steps: Steps) -> Sequence[tuple[str, Step]]:
     """The stages of a job, in order."""
     if word is Word.PUSHED:  # it only takes something back, and needs nobody's permission
         return (("take back", steps.take_back),)
+    if word in (Word.UNLABELED, Word.CLOSED):  # GitHub let them do it, and nothing is published on what is closed
+        return (("stop", _stop_quietly),)
     authorised = ("authorise", steps.authorise)
     if word in _AT_ONCE:
         return (authorised, _AT_ONCE[word])
@@ -185,9 +195,12 @@ def course(word: Word, steps: Steps) -> Sequence[tuple[str, Step]]:
 
 
 async def _stop_others(work: Work) -> Ending:
-    count = await work.cancel_others()
-    told = "Nothing was running here" if count == 0 else f"Stopped {count} job{'s' if count > 1 else ''}"
-    return Ending(outcome=Outcome.ANSWERED, reason=f"{told}.", next_step=_AGAIN)
+    return Ending(outcome=Outcome.ANSWERED, reason=telling.stopped(await work.cancel_others()), next_step=_AGAIN)
+
+
+async def _stop_quietly(work: Work) -> Ending:
+    """The jobs that are stopped tell it; where there are none, nobody has asked us anything."""
+    return Ending(outcome=Outcome.ANSWERED, reason=telling.stopped(await work.cancel_others()), silent=True)
 
 
 async def _status(work: Work) -> Ending:
@@ -291,7 +304,7 @@ async def _attempt(work: Work, stage: str, step: Step, patience: Patience, numbe
     except LeaseLost:
         raise
     except Stopped as stopped:
-        return Verdict(ending=Ending(outcome=Outcome.CANCELLED, reason=f"Stopped by {stopped.by}.", next_step=_AGAIN))
+        return Verdict(ending=telling.cancelled(stopped.by, stopped.word))
     except RetryLater as error:
         return _later(work, stage, patience, number, error)
     except (UserError, OperatorError) as error:

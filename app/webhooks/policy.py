@@ -12,12 +12,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from app.jobs.types import Command, Word
+from app.jobs.types import UNWRITTEN, Command, Word
 from app.report.facts import PULL_MARK
 from app.webhooks import commands
 from app.webhooks.events import Account, CommentCreated, Envelope, IssueLabeled, PullSynchronized
 
-SUPPORTED = frozenset(Word) - {Word.UNDO, Word.PUSHED}
+SUPPORTED = frozenset(Word) - UNWRITTEN - {Word.UNDO}
 _ON_CLOSED = frozenset({Word.STOP, Word.STATUS, Word.WHY, Word.HELP})
 
 
@@ -94,15 +94,47 @@ def _pushed(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
     for reason, applies in _NOTHING_TO_TAKE_BACK:
         if applies(event):
             return Ignored(reason)
+    return _done(Word.PUSHED, event, event.pull_request.number, is_pull=True)
+
+
+def _unlabeled(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
+    event = IssueLabeled.model_validate(payload)
+    if event.label.name.casefold() != rules.label.casefold():
+        return Ignored("another label")
+    return _withdrawn(Word.UNLABELED, event, event.issue.number)
+
+
+def _closed(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
+    event = Envelope.model_validate(payload)
+    return _withdrawn(Word.CLOSED, event, event.issue.number)
+
+
+def _pull_closed(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
+    event = PullSynchronized.model_validate(payload)
+    return _withdrawn(Word.CLOSED, event, event.pull_request.number, is_pull=True)
+
+
+def _withdrawn(
+    word: Word, event: Envelope | PullSynchronized, number: int, *, is_pull: bool = False
+) -> Command | Ignored:
+    """What was asked is not wanted any more."""
+    for reason, applies in _NOT_WITHDRAWN:
+        if applies(event):
+            return Ignored(reason)
+    return _done(word, event, number, is_pull=is_pull)
+
+
+def _done(word: Word, event: Envelope | PullSynchronized, number: int, *, is_pull: bool) -> Command:
+    """The command for what the sender did without a word."""
     assert event.installation is not None
     return Command(
-        word=Word.PUSHED,
-        text=Word.PUSHED.value,
+        word=word,
+        text=word.value,
         installation_id=event.installation.id,
         repository_id=event.repository.id,
         repository=event.repository.full_name,
-        number=event.pull_request.number,
-        is_pull=True,
+        number=number,
+        is_pull=is_pull,
         requester=event.sender.login,
         requester_id=event.sender.id,
     )
@@ -121,15 +153,29 @@ _NOTHING_TO_TAKE_BACK: tuple[tuple[str, Callable[[PullSynchronized], bool]], ...
     ("the repository is archived or disabled", lambda e: e.repository.archived or e.repository.disabled),
 )
 
+# Checked in order; the first that applies is the reason. Bots tidy up, also those that may command us: only a person's
+# removal says that the work is not wanted.
+_NOT_WITHDRAWN: tuple[tuple[str, Callable[[Envelope | PullSynchronized], bool]], ...] = (
+    ("done by a bot: what runs goes on", lambda e: _is_bot(e.sender)),
+    ("no installation: not a delivery to an App", lambda e: e.installation is None),
+    ("the repository is archived or disabled", lambda e: e.repository.archived or e.repository.disabled),
+)
+
 _JUDGES: Mapping[tuple[str, str], Callable[[Mapping[str, Any], Rules], Command | Ignored]] = {
     ("issues", "labeled"): _labeled,
+    ("issues", "unlabeled"): _unlabeled,
+    ("issues", "closed"): _closed,
     ("issue_comment", "created"): _commented,
     ("pull_request", "synchronize"): _pushed,
+    ("pull_request", "closed"): _pull_closed,
 }
 
 # Checked in order; the first that applies is the reason.
 _REFUSALS: tuple[tuple[str, Callable[[Envelope, Account, Word | None, Rules], bool]], ...] = (
-    ("the requester is a bot that is not allowed", lambda e, who, word, rules: _refused_bot(who, rules)),
+    (
+        "the requester is a bot that is not allowed",
+        lambda e, who, word, rules: _is_bot(who) and who.login not in rules.allowed_bots,
+    ),
     ("no installation: not a delivery to an App", lambda e, who, word, rules: e.installation is None),
     ("unknown command", lambda e, who, word, rules: word is None),
     ("command not supported", lambda e, who, word, rules: word not in SUPPORTED),
@@ -142,9 +188,9 @@ _REFUSALS: tuple[tuple[str, Callable[[Envelope, Account, Word | None, Rules], bo
 )
 
 
-def _refused_bot(who: Account, rules: Rules) -> bool:
+def _is_bot(who: Account) -> bool:
     """Anything but a plain user is a bot; some carry ``[bot]`` in their login, some do not."""
-    return (who.type != "User" or who.login.casefold().endswith("[bot]")) and who.login not in rules.allowed_bots
+    return who.type != "User" or who.login.casefold().endswith("[bot]")
 
 
 def _command(

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import httpx
 import pytest
 
 from agent.types import Outcome
+from app.devhub.repo import Repo
 from app.jobs.types import JobState
 from tests.flow import scripts
 from tests.flow.world import BUG, FILES, NEW_TEST, World, by_hand, wait_until
@@ -126,16 +128,43 @@ def test_a_question_goes_back_to_the_person(flow: World) -> None:
     assert flow.pulls(repo) == []
 
 
-def test_stop_ends_a_running_job(flow: World) -> None:
-    repo = flow.repository("stopped")
+def _says_stop(repo: Repo, number: int) -> None:
+    repo.comment(number, "/agent stop", by="maria")
+
+
+def _takes_the_label_away(repo: Repo, number: int) -> None:
+    repo.remove_label(number, "agent", by="maria")
+
+
+def _closes_it(repo: Repo, number: int) -> None:
+    repo.close_issue(number, by="maria")
+
+
+@pytest.mark.parametrize(
+    ("what", "reason", "comments"),
+    [
+        (_says_stop, "Stopped by maria.", 2),
+        (_takes_the_label_away, "Stopped by maria, who removed the label.", 1),
+        (_closes_it, "Stopped by maria, who closed it.", 1),
+    ],
+)
+def test_a_person_ends_a_running_job(
+    flow: World, what: Callable[[Repo, int], None], reason: str, comments: int
+) -> None:
+    repo = flow.repository(what.__name__.strip("_"))
     number = repo.open_issue(scripts.SLOW, by="maria")
     repo.add_label(number, "agent", by="maria")
     wait_until(lambda: bool((job := flow.job(repo)) and job.stage == "run"), "the run to begin", flow.service)
-    repo.comment(number, "/agent stop", by="maria")
+    repo.remove_label(number, "agent", by="dependabot[bot]")  # whatever bots do to labels is not for us
+    repo.add_label(number, "agent", by="graftsmith[bot]")
+    what(repo, number)
     job = flow.ended(repo)
     assert job.ending is not None
-    assert job.ending.outcome is Outcome.CANCELLED
-    assert "maria" in job.ending.reason
+    assert (job.ending.outcome, job.ending.reason) == (Outcome.CANCELLED, reason)
+    assert flow.ended(repo, 1).command.requester == "maria"
+    told = flow.told(repo, number)
+    assert reason in told[0].replace("`", "")
+    assert len(told) == comments
     assert flow.pulls(repo) == []
 
 

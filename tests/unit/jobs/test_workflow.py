@@ -212,17 +212,30 @@ async def test_an_ending_that_cannot_be_told_is_still_the_ending(store: JobStore
 # ── stops ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def stop(store: JobStore) -> None:
-    store.cancel_others(add(store, command(word=Word.STOP, requester="lena")))
+def stop(store: JobStore, word: Word = Word.STOP) -> None:
+    store.cancel_others(add(store, command(word=word, requester="lena")))
 
 
-async def test_stopped_before_a_step(store: JobStore) -> None:
+@pytest.mark.parametrize(
+    ("word", "reason", "next_step"),
+    [
+        (Word.STOP, "Stopped by lena.", "Comment `/agent retry`"),
+        (Word.UNLABELED, "Stopped by lena, who removed the label.", "Put the label back"),
+        (Word.CLOSED, "Stopped by lena, who closed it.", "Reopen it"),
+    ],
+)
+async def test_stopped_before_a_step(store: JobStore, word: Word, reason: str, next_step: str) -> None:
+    store.cancel_others(add(store, command(word=Word.CLOSED, requester="lena")))  # of an earlier day
+
     async def stop_now(work: Work) -> None:
-        stop(store)
+        add(store, command(word=Word.UNLABELED, requester="otto"))  # not carried out yet
+        stop(store, word)
+        stop(store, Word.CLOSED)  # too late to be the reason
 
     steps = Scripted(prepare=stop_now)
     ending = await through(store, steps)
-    assert (ending.outcome, ending.reason) == (Outcome.CANCELLED, "Stopped by lena.")
+    assert (ending.outcome, ending.reason) == (Outcome.CANCELLED, reason)
+    assert ending.next_step.startswith(next_step)
     assert steps.called == ["authorise", "acknowledge", "prepare", "close_out"]
 
 
@@ -286,6 +299,21 @@ async def test_stop_job_asks_for_permission_too(store: JobStore) -> None:
     stopped = store.get(waiting.id)
     assert stopped is not None
     assert stopped.cancelled_by == "maintainer"
+
+
+@pytest.mark.parametrize("word", [Word.UNLABELED, Word.CLOSED])
+@pytest.mark.parametrize("count", [0, 1])
+async def test_what_was_taken_away_is_told_by_the_job_that_it_stops_alone(
+    store: JobStore, word: Word, count: int
+) -> None:
+    waiting = [add(store) for _ in range(count)]
+    steps = Scripted()
+    ending = await through(store, steps, add(store, command(word=word)))
+    assert (ending.silent, steps.called) == (True, [])
+    assert ending.reason == ("Stopped 1 job." if count else "Nothing was running here.")
+    later = add(store)
+    assert [job and job.cancelled_by for job in map(store.get, (j.id for j in waiting))] == ["maintainer"] * count
+    assert await through(store, steps, later) == PROPOSED
 
 
 # ── lives ────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.jobs.types import Command, Word
+from app.jobs.types import UNWRITTEN, Command, Word
 from app.webhooks.policy import Ignored, Rules, decide
 from tests.unit.webhooks.payloads import account, commented, issue, labeled, pushed, repository
 
@@ -174,6 +174,43 @@ def test_a_command_survives_its_json_form() -> None:
     assert "🎉" in json.loads(got.model_dump_json())["text"]
 
 
+# ── what is not wanted any more ──
+
+
+@pytest.mark.parametrize(
+    ("event", "payload", "word", "number"),
+    [
+        ("issues", labeled("AGENT", action="unlabeled"), Word.UNLABELED, 12),
+        ("issues", labeled(action="closed", issue=issue(state="closed", locked=True)), Word.CLOSED, 12),
+        ("pull_request", pushed(action="closed", pull={"state": "closed", "user": account()}), Word.CLOSED, 15),
+    ],
+)
+def test_a_person_who_takes_a_wish_away_stops_what_runs(
+    event: str, payload: dict[str, Any], word: Word, number: int
+) -> None:
+    got = command(event, {**payload, "sender": account("lena", 8)})
+    assert (got.word, got.number, got.is_pull, got.requester) == (word, number, event == "pull_request", "lena")
+    assert (got.lane, got.issue) == (f"42/{number}/{word.value}", f"42/{number}")
+
+
+@pytest.mark.parametrize("action", ["unlabeled", "closed"])
+@pytest.mark.parametrize(
+    ("more", "expected"),
+    [
+        ({"sender": account("graftsmith[bot]", 900, "Bot")}, "done by a bot: what runs goes on"),
+        ({"sender": account("helper[bot]", 6, "Bot")}, "done by a bot: what runs goes on"),
+        ({"installation": None}, "no installation: not a delivery to an App"),
+        ({"repository": repository(archived=True)}, "the repository is archived or disabled"),
+    ],
+)
+def test_only_a_person_takes_a_wish_away(action: str, more: dict[str, Any], expected: str) -> None:
+    assert reason("issues", labeled(action=action, **more)) == expected
+
+
+def test_another_label_that_goes_stops_nothing() -> None:
+    assert reason("issues", labeled("bug", action="unlabeled")) == "another label"
+
+
 # ── commits on pull requests of ours ──
 
 
@@ -204,5 +241,6 @@ def test_other_commits_start_nothing(payload: dict[str, Any], expected: str) -> 
     assert reason("pull_request", payload).startswith(expected)
 
 
-def test_nobody_can_write_that_a_commit_came() -> None:
-    assert reason("issue_comment", commented("/agent pushed")) == "command not supported"
+@pytest.mark.parametrize("word", sorted(UNWRITTEN))
+def test_nobody_can_write_what_only_github_says(word: Word) -> None:
+    assert reason("issue_comment", commented(f"/agent {word.value}")) == "command not supported"
