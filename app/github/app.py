@@ -107,7 +107,7 @@ class GitHubApp:
         return Installation.model_validate(await self._api.get(url, "read the installation"))
 
     async def me(self) -> MadeBy:
-        """The App itself: number and slug. The cheapest way to see that the credentials work."""
+        """The App itself. The cheapest way to see that the credentials work."""
         return MadeBy.model_validate(await self._api.get("/app", "read its own data"))
 
     def secrets(self) -> frozenset[str]:

@@ -43,27 +43,18 @@ class RepositoryFacts(Seen):
     default_branch: str
     archived: bool = False
     disabled: bool = False
-    private: bool = False
-    fork: bool = False
-    html_url: str
     clone_url: str
-    size_kb: int = Field(0, alias="size")
 
 
 class Permission(Seen):
     """What a person may do, now. ``level`` is one of ``admin``, ``write``, ``read``, ``none``."""
 
     level: str = Field(alias="permission")
-    role: str = Field("", alias="role_name")
     user: Account | None = None
 
     @property
     def may_write(self) -> bool:
         return self.level in ("admin", "write")
-
-
-class Label(Seen):
-    name: str
 
 
 class Issue(Seen):
@@ -73,9 +64,7 @@ class Issue(Seen):
     state: str
     locked: bool = False
     user: Author = GHOST
-    labels: tuple[Label, ...] = ()
     pull_request: dict[str, Any] | None = Field(None, repr=False)
-    html_url: str = ""
 
     @property
     def is_pull(self) -> bool:
@@ -86,7 +75,6 @@ class MadeBy(Seen):
     """The App through which something was written."""
 
     id: int
-    slug: str = ""
 
 
 class Comment(Seen):
@@ -96,7 +84,6 @@ class Comment(Seen):
     author_association: str = "NONE"
     created_at: str
     app: MadeBy | None = Field(None, alias="performed_via_github_app")
-    html_url: str = ""
 
 
 class _Repo(Seen):
@@ -119,13 +106,8 @@ class Pull(Seen):
     body: Text = ""
     state: str
     draft: bool = False
-    merged: bool = False
-    locked: bool = False
-    user: Author = GHOST
     head: Side
     base: Side
-    maintainer_can_modify: bool = False
-    html_url: str = ""
 
     def from_fork(self, repository_id: int) -> bool:
         """Whether the head lives elsewhere, or nowhere any more: then it can't be pushed to."""
@@ -167,19 +149,14 @@ class Compared(Seen):
     status: str
     commits: tuple[Annotated[Commit, BeforeValidator(_flat)], ...] = ()
     """The first hundred commits that ``head`` has and ``base`` has not, oldest first."""
-    ahead_by: int = 0
-    behind_by: int = 0
     merge_base: Annotated[Commit, BeforeValidator(_flat)] | None = Field(None, validation_alias="merge_base_commit")
     """Where ``head`` left ``base``."""
 
 
 class CheckState(Seen):
     id: int
-    status: str = ""
-    conclusion: str | None = None
     external_id: Text = ""
     output: dict[str, Any] = Field(default_factory=dict, repr=False)
-    app: MadeBy | None = None
 
     @property
     def annotations(self) -> int:
@@ -188,9 +165,7 @@ class CheckState(Seen):
 
 class Installation(Seen):
     id: int
-    account: Author = GHOST
     permissions: dict[str, str] = Field(default_factory=dict)
-    suspended_at: str | None = None
 
 
 class Token(Seen):
@@ -198,5 +173,4 @@ class Token(Seen):
 
     value: str = Field(alias="token", repr=False)
     expires_at: str
-    permissions: dict[str, str] = Field(default_factory=dict)
     repositories: tuple[_Repo, ...] = ()

@@ -24,7 +24,7 @@ from app.github.models import (
     RepositoryFacts,
     Tree,
 )
-from app.report.check import CheckRun
+from app.report.check import Annotation, CheckRun
 
 T = TypeVar("T")
 
@@ -162,14 +162,9 @@ class Repository:
             return False
         return True
 
-    async def react(self, content: str, *, comment_id: int | None = None, number: int | None = None) -> None:
-        """Add a reaction (``eyes``, ``+1``, …) to a comment, or to an issue by number; twice is as good as once."""
-        if comment_id is not None:
-            url = await self._url("/issues/comments/{id}/reactions", id=comment_id)
-        elif number is not None:
-            url = await self._url("/issues/{number}/reactions", number=number)
-        else:
-            raise BugError("A reaction needs a comment or an issue")
+    async def react(self, content: str, comment_id: int) -> None:
+        """Add a reaction (``eyes``, ``+1``, …) to a comment; twice is as good as once."""
+        url = await self._url("/issues/comments/{id}/reactions", id=comment_id)
         await self._api.send("POST", url, "add a reaction", json={"content": content}, harmless=True)
 
     # ── check runs ───────────────────────────────────────────────────────────────────────────────────────────────
@@ -178,11 +173,11 @@ class Repository:
         """Make or update a job's check run on a commit; returns its id. No annotation is lost or doubled."""
         state = await self._check(head_sha, check, known_id)
         url = await self._url("/check-runs/{id}", id=state.id)
-        if check.conclusion is None:
-            return state.id
         batches = list(check.batches(state.annotations)) or [()]
         for position, batch in enumerate(batches):
-            body = _check_body(check, batch, last=position == len(batches) - 1)
+            body = _output(check, batch)
+            if position == len(batches) - 1:
+                body |= {"status": "completed", "conclusion": check.conclusion}
             # Each update appends its annotations, so it is not repeated unseen.
             await self._api.send("PATCH", url, "update a check run", json=body, harmless=not batch)
         return state.id
@@ -201,10 +196,9 @@ class Repository:
                 "name": check.name,
                 "head_sha": head_sha,
                 "external_id": check.external_id,
-                **_check_body(check, ()),
+                "status": "in_progress",
+                **_output(check, ()),
             }
-            body |= {"status": "in_progress"}
-            body.pop("conclusion", None)
             url = await self._url("/check-runs")
             return CheckState.model_validate(await self._api.send("POST", url, "make a check run", json=body))
 
@@ -326,13 +320,9 @@ class Repository:
 
         return await self._once(find, make)
 
-    async def edit_pull(
-        self, number: int, *, title: str | None = None, body: str | None = None, state: str | None = None
-    ) -> None:
+    async def edit_pull(self, number: int, *, title: str, body: str) -> None:
         url = await self._url("/pulls/{number}", number=number)
-        fields = {"title": title, "body": body, "state": state}
-        given = {name: value for name, value in fields.items() if value is not None}
-        await self._api.send("PATCH", url, "edit a pull request", json=given)
+        await self._api.send("PATCH", url, "edit a pull request", json={"title": title, "body": body})
 
     async def set_draft(self, pull: Pull, *, draft: bool) -> str:
         """Make a pull request a draft, or ready for review; returns its head at that moment. REST can't do this."""
@@ -345,7 +335,7 @@ class Repository:
         return str(answer[name]["pullRequest"]["headRefOid"])
 
 
-def _check_body(check: CheckRun, batch: Sequence[Any], *, last: bool = False) -> dict[str, Any]:
+def _output(check: CheckRun, batch: Sequence[Annotation]) -> dict[str, Any]:
     annotations = [
         {
             "path": a.path,
@@ -357,12 +347,7 @@ def _check_body(check: CheckRun, batch: Sequence[Any], *, last: bool = False) ->
         }
         for a in batch
     ]
-    body: dict[str, Any] = {"output": {"title": check.title, "summary": check.summary, "annotations": annotations}}
-    if check.details_url:
-        body["details_url"] = check.details_url
-    if last and check.conclusion is not None:
-        body |= {"status": "completed", "conclusion": check.conclusion}
-    return body
+    return {"output": {"title": check.title, "summary": check.summary, "annotations": annotations}}
 
 
 def blob_id(content: bytes) -> str:

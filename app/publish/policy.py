@@ -38,7 +38,6 @@ class Rules:
     limits: Limits = Limits()
     may_write_workflows: bool = False
     """Whether the installation was granted the ``workflows`` permission."""
-    may_add_binaries: bool = False
 
 
 @dataclass(frozen=True)
@@ -263,7 +262,7 @@ def _reason(change: FileChange, base: Base, rules: Rules, top: set[str]) -> str:
     if slash and first.startswith(".") and first not in top:
         return f"`{first}` would be a new folder that tools read without being asked"
     new = change.path not in base
-    if new and change.content is not None and is_binary(change.content) and not rules.may_add_binaries:
+    if new and change.content is not None and is_binary(change.content):
         return "it is a new binary file, which nobody can review"
     return ""
 

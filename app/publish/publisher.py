@@ -152,7 +152,7 @@ async def _refuse_secrets(
     hits = {hit.value: hit for hit in _hits(change, sentinels)}
     if hits and entry is not None and change.content is not None:
         # What stands in the repository already is not ours to leak; only what is new counts.
-        known = replace_content(change, await repository.blob(entry.sha))
+        known = change.model_copy(update={"content": await repository.blob(entry.sha)})
         hits = {value: hit for value, hit in hits.items() if value not in {h.value for h in _hits(known, ())}}
     if hits:
         hit = min(hits.values(), key=lambda h: h.line)
@@ -166,10 +166,6 @@ async def _refuse_secrets(
 def _hits(change: FileChange, sentinels: Collection[str]) -> Iterable[secrets.Hit]:
     for text in (change.path, *secrets.as_text(change.content or b"")):
         yield from secrets.find(text, sentinels)
-
-
-def replace_content(change: FileChange, content: bytes) -> FileChange:
-    return change.model_copy(update={"content": content})
 
 
 async def _left_out(

@@ -13,8 +13,6 @@ from app.report import words
 from app.report.facts import PRODUCT, JobFacts
 from app.report.status import ENDINGS
 
-SUMMARY_LIMIT = 65_000
-"""UTF-8 bytes; GitHub takes 65,535 characters."""
 ANNOTATIONS_PER_REQUEST = 50
 _MESSAGE_LIMIT, _TITLE_LIMIT = 4_000, 250
 
@@ -43,25 +41,19 @@ class Annotation:
 
 @dataclass(frozen=True)
 class CheckRun:
-    """What GitHub's check run shows. ``conclusion is None`` while the job runs."""
+    """What GitHub's check run shows."""
 
     name: str
     external_id: str
     title: str
     summary: str
-    conclusion: Conclusion | None = None
+    conclusion: Conclusion
     annotations: tuple[Annotation, ...] = ()
-    details_url: str = ""
 
     def batches(self, already: int = 0) -> Iterator[Sequence[Annotation]]:
         """The annotations that GitHub does not have yet, 50 a request, since each request appends."""
         for start in range(already, len(self.annotations), ANNOTATIONS_PER_REQUEST):
             yield self.annotations[start : start + ANNOTATIONS_PER_REQUEST]
-
-
-def running(facts: JobFacts) -> CheckRun:
-    """The check run of a job that has begun."""
-    return CheckRun(PRODUCT, facts.job_id, "Working on it", "The result will stand here.", details_url=facts.run_url)
 
 
 def check_run(result: RunResult, facts: JobFacts) -> CheckRun:
@@ -90,7 +82,6 @@ def check_run(result: RunResult, facts: JobFacts) -> CheckRun:
         summary="\n\n".join(part for part in parts if part) or "Nothing was measured.",
         conclusion=conclusion,
         annotations=tuple(_annotations(evidence.final)) if failed and evidence.final else (),
-        details_url=facts.run_url,
     )
 
 
@@ -102,7 +93,6 @@ def acknowledged(facts: JobFacts, digest: str) -> CheckRun:
         title="Changes to tests acknowledged",
         summary=f"{md.code(facts.requester)} has acknowledged the changes to tests ({md.code(digest)}) in this commit.",
         conclusion="success",
-        details_url=facts.run_url,
     )
 
 

@@ -12,7 +12,7 @@ PULL_MARK = "<!-- graftsmith:pull "
 
 @dataclass(frozen=True)
 class JobFacts:
-    """One job, as the reader knows it. ``title``, ``requester`` and ``request`` are untrusted text."""
+    """One job, as the reader knows it. ``title`` and ``requester`` are untrusted text."""
 
     job_id: str
     repository: str
@@ -25,10 +25,6 @@ class JobFacts:
     web_url: str = "https://github.com"
     base_ref: str = ""
     base_sha: str = ""
-    run_url: str = ""
-    """The live page of the run at our own server; empty when there is none."""
-    log_url: str = ""
-    """The whole log; empty when there is none."""
     model: str = ""
 
     @property

@@ -68,16 +68,14 @@ def pr_body(result: RunResult, facts: JobFacts, review: Review = NO_FINDINGS, *,
         Section(md.prose(result.summary, facts.links), 8, "the summary"),
         Section("" if facts.is_pull else f"Fixes #{facts.number}"),
     ]
-    return _document(
-        [*before, *_measured(result, facts, review), Section(_footer(result, facts))], result, facts, limit
-    )
+    return _document([*before, *_measured(result, facts, review), Section(_footer(result, facts))], result, limit)
 
 
 def account(result: RunResult, facts: JobFacts, review: Review = NO_FINDINGS, *, limit: int = 45_000) -> str:
     """The same facts as a part of a comment, for work that was added to a person's own pull request."""
     before = Section(md.prose(result.summary, facts.links), 8, "the summary")
     notes = Section("\n".join(f"- {md.inline(note)}" for note in result.notes[:10]))
-    return _document([before, *_measured(result, facts, review), notes], result, facts, limit)
+    return _document([before, *_measured(result, facts, review), notes], result, limit)
 
 
 def _measured(result: RunResult, facts: JobFacts, review: Review) -> list[Section]:
@@ -97,10 +95,10 @@ def _measured(result: RunResult, facts: JobFacts, review: Review) -> list[Sectio
     ]
 
 
-def _document(sections: Sequence[Section], result: RunResult, facts: JobFacts, limit: int) -> str:
+def _document(sections: Sequence[Section], result: RunResult, limit: int) -> str:
     """The sections that fit, and the log before the last one in the room that they leave."""
     *first, last = _fitting([s for s in sections[:-1] if s.text], limit - _LOG_LEAST, sections[-1])
-    log = Section(_log(result.evidence.tests, facts, limit - md.size(_joined([*first, last])) - 10))
+    log = Section(_log(result.evidence.tests, limit - md.size(_joined([*first, last])) - 10))
     return _joined([*first, log, last])
 
 
@@ -475,11 +473,10 @@ def _reproduce(evidence: Evidence) -> str:
     )
 
 
-def _log(run: TestRun | None, facts: JobFacts, room: int) -> str:
+def _log(run: TestRun | None, room: int) -> str:
     if run is None or not run.log.strip():
         return ""
-    whole = f"\n\nThe [whole log]({facts.log_url}) is kept with the run." if facts.log_url else ""
-    shell = md.size(md.details("", md.fence("") + whole)) + 400
+    shell = md.size(md.details("", md.fence(""))) + 400
     # The fence grows with the longest run of backticks inside, on both sides.
     text = md.clean(run.log, show_direction=True).strip("\n")
     fences = 2 * md.size(md.fence(text).split("\n", 1)[0])
@@ -488,8 +485,7 @@ def _log(run: TestRun | None, facts: JobFacts, room: int) -> str:
         return ""
     cut = "" if kept == text else " (the end of it)"
     command = md.code(md.head(" ".join(run.command), 200))
-    summary = f"Test log{cut}"
-    return md.details(summary, f"{command}\n\n{md.fence(kept)}{whole}")
+    return md.details(f"Test log{cut}", f"{command}\n\n{md.fence(kept)}")
 
 
 def _footer(result: RunResult, facts: JobFacts) -> str:
@@ -502,7 +498,6 @@ def _footer(result: RunResult, facts: JobFacts) -> str:
         words.tokens(usage),
         f"{took} in all" if took else "",
         f"isolation: {md.inline(isolation)}" if isolation else "",
-        f"[run]({facts.run_url})" if facts.run_url else "",
     ]
     notes = [f"- {md.inline(note)}" for note in result.notes[:10]]
     ask = (

@@ -9,7 +9,7 @@ from typing import Literal
 from agent.types import Outcome, Place, Plan, RunResult, Stage
 from app.report import markdown as md
 from app.report import words
-from app.report.facts import NO_FINDINGS, PRODUCT, JobFacts, Review
+from app.report.facts import PRODUCT, JobFacts
 from app.report.pull_request import plan_text
 
 STAGES: dict[Stage, str] = {
@@ -32,7 +32,6 @@ _COURSES = {"ask": _ASKED, "plan": _PLANNED, "revise": _PLANNED}
 """Command → the stages to come; other commands go through the rest, with a review where one is set."""
 _PLACES = 20
 _PLAN_BYTES = 40_000
-_MARKS = {"done": "✔", "failed": "✘", "skipped": "–"}
 
 # Outcome → (mark, heading, what to do when the run itself named nothing).
 ENDINGS: dict[Outcome, tuple[str, str, str]] = {
@@ -62,7 +61,7 @@ class StageState:
     """One stage so far. ``note`` may hold others' text, for example ``213 passed, 1 failed``."""
 
     stage: Stage
-    state: Literal["done", "running", "failed", "skipped"]
+    state: Literal["done", "running"]
     seconds: float | None = None
     note: str = ""
 
@@ -75,8 +74,6 @@ class Progress:
     now: str = ""
     """What is happening this moment, in a few words."""
     elapsed_s: float = 0.0
-    queued_behind: int = 0
-    """Jobs of the same issue that come first."""
 
 
 @dataclass(frozen=True)
@@ -126,38 +123,27 @@ def marker(facts: JobFacts) -> str:
     return f"<!-- graftsmith:status job={facts.job_id} -->"
 
 
-def status_comment(
-    facts: JobFacts,
-    progress: Progress,
-    closing: Closing | None = None,
-    review: Review = NO_FINDINGS,
-) -> str:
+def status_comment(facts: JobFacts, progress: Progress, closing: Closing | None = None) -> str:
     """The whole comment, at most ``markdown.BODY_LIMIT`` bytes, beginning with ``marker(facts)``."""
-    parts = [marker(facts), *(_ended(facts, progress, closing, review) if closing else _running(facts, progress))]
+    parts = [marker(facts), *(_ended(facts, progress, closing) if closing else _running(facts, progress))]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def _running(facts: JobFacts, progress: Progress) -> list[str]:
     asked = f" for {md.code(facts.requester)}" if facts.requester else ""
     if not progress.stages:
-        behind = progress.queued_behind
-        wait = (
-            f"{words.count(behind, 'job')} on this issue {'comes' if behind == 1 else 'come'} first." if behind else ""
-        )
-        return [f"### ◐ {PRODUCT} will work on this{asked}", wait or "It starts in a moment.", _stop(facts)]
+        return [f"### ◐ {PRODUCT} will work on this{asked}", "It starts in a moment.", _promise(facts)]
     now = md.inline(md.head(progress.now, 300))
     return [
         f"### ◐ {PRODUCT} is working on this{asked}",
         _stages(progress.stages, _COURSES.get(facts.command, _FULL)),
         f"**Now:** {now}" if now else "",
-        _small(
-            [f"{words.duration(progress.elapsed_s)} so far", f"[live log]({facts.run_url})" if facts.run_url else ""]
-        ),
-        _stop(facts),
+        _small([f"{words.duration(progress.elapsed_s)} so far"]),
+        _promise(facts),
     ]
 
 
-def _stop(facts: JobFacts) -> str:
+def _promise(facts: JobFacts) -> str:
     kind = "pull request" if facts.is_pull else "issue"
     return f"<sub>This comment is kept up to date. The result will be linked here, on this {kind}.</sub>"
 
@@ -178,7 +164,7 @@ def _stages(states: Sequence[StageState], to_come: Collection[Stage]) -> str:
         took = f" · {words.duration(state.seconds)}" if state.seconds is not None else ""
         note = f" · {md.inline(md.head(state.note, 200))}" if state.note else ""
         if state.state != "running":
-            lines.append(f"{_MARKS[state.state]} {name}{took}{note}")
+            lines.append(f"✔ {name}{took}{note}")
         elif ended:
             lines.append(f"■ {name} · not finished{note}")
         else:
@@ -186,7 +172,7 @@ def _stages(states: Sequence[StageState], to_come: Collection[Stage]) -> str:
     return "\\\n".join(lines)
 
 
-def _ended(facts: JobFacts, progress: Progress, closing: Closing, review: Review) -> list[str]:
+def _ended(facts: JobFacts, progress: Progress, closing: Closing) -> list[str]:
     mark, heading, otherwise = ENDINGS[closing.outcome]
     if closing.pull_number is not None:
         heading += f": #{closing.pull_number}" + (" (draft)" if closing.draft else "")
@@ -201,17 +187,10 @@ def _ended(facts: JobFacts, progress: Progress, closing: Closing, review: Review
         md.prose(told, facts.links, limit=12_000),
         _places(facts, closing.places),
         _plan(closing.plan) if closing.plan else "",
-        closing.account.strip() or _left_out(review),
+        closing.account.strip(),
         f"**Next:** {md.inline(closing.next_step or otherwise)}" if closing.next_step or otherwise else "",
         md.details("What was done", _stages(progress.stages, ())) if progress.stages else "",
-        _small(
-            [
-                f"{words.duration(progress.elapsed_s)} in all" if progress.elapsed_s else "",
-                closing.cost,
-                f"[run]({facts.run_url})" if facts.run_url else "",
-                f"[whole log]({facts.log_url})" if facts.log_url else "",
-            ]
-        ),
+        _small([f"{words.duration(progress.elapsed_s)} in all" if progress.elapsed_s else "", closing.cost]),
     ]
 
 
@@ -249,11 +228,6 @@ def _kept(facts: JobFacts, closing: Closing) -> str:
         return f"The patch ({md.size(closing.patch):,} bytes) is too long for a comment; it is kept with the run."
     intro = "The work as a patch; save it to a file and apply it with `git apply`:"
     return md.details("The work as a patch", f"{intro}\n\n{md.fence(closing.patch, 'diff')}")
-
-
-def _left_out(review: Review) -> str:
-    lines = [f"- {md.code(change.path)}: {change.reason}" for change in review.left_out[:20]]
-    return "\n".join(["Left out:", "", *lines]) if lines else ""
 
 
 def _small(parts: Sequence[str]) -> str:

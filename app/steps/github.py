@@ -52,7 +52,7 @@ class GitHubSteps:
         await work.check()
         if command.comment_id is not None:
             with suppress(NotFound):  # who deletes a command tidies up; who means to stop says so
-                await self._site.repository(command).react("eyes", comment_id=command.comment_id)
+                await self._site.repository(command).react("eyes", command.comment_id)
         await self._site.tell(work, self._site.facts(work, title=issue.title), Progress())
         return None
 

@@ -212,7 +212,6 @@ def test_names_that_only_look_protected_pass(path: str) -> None:
 def test_new_binaries_are_left_out() -> None:
     for content in (b"\x89PNG\0\0", b"plain\0text", "text".encode("utf-16"), b"caf\xe9"):
         assert held("new.bin", content=content)
-        assert not held("new.bin", content=content, rules=Rules(may_add_binaries=True))
         assert not held("logo.png", content=content)
 
 

@@ -45,8 +45,6 @@ FACTS = JobFacts(
     requester="octo-cat",
     base_ref="main",
     base_sha=BASE,
-    run_url="https://bot.example.com/runs/01JABCDE",
-    log_url="https://bot.example.com/runs/01JABCDE/log",
     model="gpt-small",
 )
 
@@ -317,11 +315,11 @@ DOCUMENTS: dict[str, Callable[[], str]] = {
     ),
     "weakened.md": lambda: report.pr_body(WEAKENED, FACTS, REVIEW),
     "commit.txt": lambda: report.commit_message(PROVEN, FACTS),
-    "status_waiting.md": lambda: report.status_comment(FACTS, Progress(queued_behind=1)),
+    "status_waiting.md": lambda: report.status_comment(FACTS, Progress()),
     "status_running.md": lambda: report.status_comment(FACTS, PROGRESS),
     "status_proposed.md": lambda: report.status_comment(FACTS, ENDED, Closing.from_result(PROVEN, pull_number=34)),
     "status_draft.md": lambda: report.status_comment(
-        FACTS, ENDED, Closing.from_result(WEAKENED, pull_number=34, draft=True), REVIEW
+        FACTS, ENDED, Closing.from_result(WEAKENED, pull_number=34, draft=True)
     ),
     "status_failed.md": lambda: report.status_comment(
         FACTS, PROGRESS, Closing(Outcome.FAILED, "The model endpoint answered 401 three times.")
