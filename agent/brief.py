@@ -50,11 +50,8 @@ def open_task(
         prompts.render(
             "task",
             task=fence("issue", "task", _task_text(spec.task), spec.seed),
-            request=_fenced("request", spec.task.request, spec.seed),
-            discussion="\n".join(_fenced("comment", text, spec.seed) for text in spec.task.comments),
-            context=_found(conversation, spec, index, history),
-            pulled=_pulled(pulled, spec.seed),
             baseline=test_report(baseline, spec.seed, baseline=True),
+            **_around(conversation, spec, index, history, pulled),
         )
     )
 
@@ -72,21 +69,23 @@ def open_question(
         prompts.render(
             "question",
             task=fence("question", "", _task_text(spec.task), spec.seed),
-            request=_fenced("request", spec.task.request, spec.seed),
-            discussion="\n".join(_fenced("comment", text, spec.seed) for text in spec.task.comments),
-            pulled=_pulled(pulled, spec.seed),
-            context=_found(conversation, spec, index, history),
+            **_around(conversation, spec, index, history, pulled),
         )
     )
 
 
-def _pulled(patch: bytes, seed: str) -> str:
-    return fence("diff", "the pull request", clean(patch, _PULLED_CHARS).rstrip(), seed) if patch else ""
-
-
-def _found(conversation: Conversation, spec: RunSpec, index: Index, history: Sequence[Commit]) -> str:
+def _around(
+    conversation: Conversation, spec: RunSpec, index: Index, history: Sequence[Commit], pulled: bytes
+) -> dict[str, str]:
+    """What was said besides, and the code that most likely matters."""
     chooser = conversation.model if spec.rerank else None
-    return build(index, spec.task, CONTEXT_TOKENS, spec.seed, history=history, chooser=chooser)
+    patch = clean(pulled, _PULLED_CHARS).rstrip()
+    return {
+        "request": _fenced("request", spec.task.request, spec.seed),
+        "discussion": "\n".join(_fenced("comment", text, spec.seed) for text in spec.task.comments),
+        "pulled": fence("diff", "the pull request", patch, spec.seed) if pulled else "",
+        "context": build(index, spec.task, CONTEXT_TOKENS, spec.seed, history=history, chooser=chooser),
+    }
 
 
 def remark(spec: RunSpec) -> str:

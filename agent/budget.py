@@ -13,7 +13,6 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from agent.errors import OperatorError, UserError
-from agent.model.tokens import estimate_tokens as estimate_tokens
 from agent.model.types import CallUsage
 from agent.types import Budget, ModelEndpoint, Price, Usage
 

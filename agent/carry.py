@@ -13,8 +13,8 @@ from pathlib import Path
 
 from agent.git import user_git
 from agent.tree import BaseTree
+from sandbox.types import MIB
 
-MIB = 1024 * 1024
 COPY_BYTES = 16 * MIB
 """A folder above this, or with more files than the next, is mounted instead of copied."""
 COPY_FILES = 1000

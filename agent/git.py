@@ -24,9 +24,8 @@ from agent.errors import BugError, GraftsmithError, OperatorError, RetryLater, U
 from agent.types import FileChange
 from sandbox import process
 from sandbox.errors import SandboxError
-from sandbox.types import End, Finished, Limits
+from sandbox.types import MIB, End, Finished, Limits
 
-MIB = 1024 * 1024
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 _ENVIRONMENT = {
     "PATH": _PATH,
@@ -57,6 +56,9 @@ _SETTINGS = {
 _PROTOCOLS = frozenset({"https", "http", "file"})
 _SHA1 = re.compile(r"^[0-9a-f]{40}$")
 _LOCAL = Limits(wall_s=300.0, output_bytes=256 * MIB)
+_REMOTE = Limits(wall_s=900.0)
+_FETCH = ("fetch", "--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--force")
+_FETCHED = "refs/graftsmith/fetched"
 
 LINK, GITLINK = "120000", "160000"
 
@@ -151,23 +153,24 @@ class Git:
 
     Args:
         git_dir: the bare repository.
-        variables: more environment for git, for example a proxy or ``GIT_SSL_CAINFO``.
     """
 
-    def __init__(self, git_dir: Path, variables: Mapping[str, str] = MappingProxyType({})) -> None:
+    def __init__(self, git_dir: Path) -> None:
         self.git_dir = git_dir
-        self._variables = dict(variables)
         self._reader: process.Conversation | None = None
         self._lock = threading.Lock()
         self.seconds = 0.0
         """That git has taken so far."""
 
     @classmethod
-    def init(cls, git_dir: Path, variables: Mapping[str, str] = MappingProxyType({})) -> Git:
+    def init(cls, git_dir: Path) -> Git:
         """Make an empty bare repository, or open the one that is there."""
         git_dir.mkdir(parents=True, exist_ok=True, mode=0o700)  # other people's private code
-        _start(["git", "init", "--quiet", "--bare", "--template=", "--", str(git_dir)], environment())
-        return cls(git_dir, variables)
+        argv = ["git", "init", "--quiet", "--bare", "--template=", "--", str(git_dir)]
+        finished = process.run(argv, env=environment(), limits=_LOCAL, split_stderr=True)
+        if not finished.ok:
+            raise BugError("git init failed", why=_first_line(finished.stderr))
+        return cls(git_dir)
 
     def __enter__(self) -> Git:
         return self
@@ -184,77 +187,40 @@ class Git:
 
     # ── from elsewhere ──
 
-    def default_branch(self, url: str, *, header: str | None = None) -> str:
-        """The full ref that the other side's HEAD points to.
-
-        Raises:
-            RefMissing: the repository is empty, or its HEAD names no branch.
-        """
-        answer = self._remote(url, header, ["ls-remote", "--symref", "--", url, "HEAD"], cancelled=None)
-        for line in answer.splitlines():
-            if line.startswith(b"ref: "):
-                return line[5:].split(b"\t", 1)[0].decode(errors="surrogateescape")
-        raise RefMissing(
-            "The repository has no default branch",
-            why="It is empty, or its HEAD points to a branch that does not exist",
-            todo="Push a first commit, or set the default branch",
-        )
-
     def fetch(
         self,
         url: str,
         ref: str,
         *,
         header: str | None = None,
-        depth: int | None = 1,
         max_bytes: int | None = None,
         cancelled: Callable[[], bool] | None = None,
-        wall_s: float = 900.0,
     ) -> str:
-        """Bring ``ref`` here and return its commit id.
+        """Bring ``ref`` here, without its history, and return its commit id.
 
         Args:
             url: ``https``, ``http`` or ``file`` URL without credentials.
             ref: a full ref name (``refs/heads/main``, ``refs/pull/22/head``), ``HEAD``, or a commit id.
             header: a whole HTTP header with a token, ``Authorization: …``.
-            depth: commits of history; ``None`` for all.
             max_bytes: stop when the repository's folder grows beyond it.
 
         Raises:
             RefMissing, AccessDenied, RepositoryTooLarge, RetryLater, UserError.
         """
         source = _checked_source(ref)
-        target = "refs/graftsmith/fetched"
-        too_large = _Growth(self.git_dir, max_bytes)
-        arguments = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--force"]
-        arguments += [f"--depth={depth}"] if depth else []
-        self._remote(
-            url,
-            header,
-            [*arguments, "--", url, f"{source}:{target}"],
-            cancelled=lambda: too_large() or (cancelled is not None and cancelled()),
-            wall_s=wall_s,
-            too_large=too_large,
-        )
-        return self.resolve(target)
-
-    def _remote(
-        self,
-        url: str,
-        header: str | None,
-        arguments: Sequence[str],
-        *,
-        cancelled: Callable[[], bool] | None,
-        wall_s: float = 120.0,
-        too_large: Callable[[], bool] | None = None,
-    ) -> bytes:
         settings = {f"protocol.{_protocol(url)}.allow": "always"}
         if header is not None:
             settings["http.extraHeader"] = header
-        finished = self._try(arguments, settings=settings, cancelled=cancelled, limits=Limits(wall_s=wall_s))
+        too_large = _Growth(self.git_dir, max_bytes)
+        finished = self._try(
+            [*_FETCH, "--", url, f"{source}:{_FETCHED}"],
+            settings=settings,
+            cancelled=lambda: too_large() or (cancelled is not None and cancelled()),
+            limits=_REMOTE,
+        )
         if finished.ok:
-            return finished.stdout
-        if too_large is not None and too_large():
+            return self.resolve(_FETCHED)
+        if too_large():
             raise RepositoryTooLarge("The repository is larger than the limit", todo="Raise the limit to work on it")
         raise _remote_error(finished, header)
 
@@ -295,7 +261,7 @@ class Git:
 
     def _read(self, batch: Sequence[str]) -> list[bytes]:
         if self._reader is None:
-            self._reader = process.Conversation([*self._argv(), "cat-file", "--batch"], env=self._environment())
+            self._reader = process.Conversation([*self._argv(), "cat-file", "--batch"], env=environment())
         try:
             self._reader.send("".join(f"{_object(blob)}\n" for blob in batch).encode())
             return [self._answer(self._reader, blob) for blob in batch]
@@ -407,7 +373,7 @@ class Git:
         with self._timed():
             finished = process.run(
                 [*self._argv(), *arguments],
-                env={**self._environment(settings), **variables},
+                env={**environment(settings), **variables},
                 stdin=stdin,
                 limits=limits,
                 cancelled=cancelled,
@@ -427,9 +393,6 @@ class Git:
 
     def _argv(self) -> list[str]:
         return ["git", "--git-dir", str(self.git_dir)]
-
-    def _environment(self, settings: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-        return {**environment(settings), **self._variables}
 
 
 def user_git(checkout: Path, arguments: Sequence[str]) -> bytes:
@@ -478,13 +441,6 @@ def folder_bytes(folder: Path) -> int:
             continue
         total += status.st_size
     return total
-
-
-def _start(argv: Sequence[str], env: Mapping[str, str]) -> bytes:
-    finished = process.run(argv, env=env, limits=_LOCAL, split_stderr=True)
-    if not finished.ok:
-        raise BugError(f"git {argv[1]} failed", why=_first_line(finished.stderr))
-    return finished.stdout
 
 
 def blob_id(content: bytes) -> str:

@@ -15,11 +15,11 @@ from itertools import accumulate, islice
 
 from agent.errors import UserError
 from agent.git import Match
-from agent.tree import MIB, Draft
+from agent.tree import Draft
 from sandbox import process
 from sandbox.errors import CommandNotFound
 from sandbox.text import clean
-from sandbox.types import End, Limits
+from sandbox.types import MIB, End, Limits
 
 MOST = 10_000
 """Matches that are counted."""

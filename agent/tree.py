@@ -16,8 +16,8 @@ from agent.errors import ToolRefusal, UserError
 from agent.git import GITLINK, LINK, Entry, Git, RepositoryTooLarge, blob_id
 from agent.paths import MAX_PATH_BYTES, canonical, check_new_name, folded, is_git_folder, parents
 from agent.types import ChangeSet, FileChange, FileMode
+from sandbox.types import MIB
 
-MIB = 1024 * 1024
 MAX_FILE_BYTES = 2 * MIB
 """Largest file that tools read or write. Larger ones are data, not source."""
 MAX_KEPT_BYTES = 64 * MIB

@@ -21,14 +21,11 @@ from agent import carry
 from agent.disk import Root
 from agent.errors import UserError
 from agent.git import GITLINK, LINK, Git, blob_id
-from agent.local import apply, clone_local
 from agent.paths import link_stays_inside
 from agent.tree import DEFAULT_QUOTA, BaseTree, Draft, Quota
 from agent.types import RunSpec
 from sandbox import ownership
 from sandbox.types import Mount, Sandbox
-
-__all__ = ["Checkout", "Workspace", "apply", "clone_local"]
 
 _FOLDER_MODE = 0o755
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")

@@ -17,11 +17,10 @@ from agent.errors import UserError
 from agent.events import Listener
 from agent.files import replace_file
 from agent.git import Git
-from agent.local import came_with_repository
+from agent.local import apply, came_with_repository, clone_local
 from agent.model.client import for_run
 from agent.tree import BaseTree
 from agent.types import BROKEN_OFF, ChangeSet, Commands, Mode, Plan, RunResult, RunSpec, Task
-from agent.workspace import apply, clone_local
 from app.aging import DAY_S, remove_old
 from app.machine import Machine, this_machine
 from app.settings import EngineSettings, load

@@ -21,15 +21,15 @@ class Machine:
     registries: Mapping[str, str]
 
 
-def this_machine(settings: EngineSettings | None = None) -> Machine:
+def this_machine(settings: EngineSettings) -> Machine:
     """Read the environment and the package clients' own files; ``settings`` win over both."""
     env = environment()
     given = dict(env)
-    if settings is not None and settings.pip_index_url:
+    if settings.pip_index_url:
         given["PIP_INDEX_URL"] = settings.pip_index_url
-    if settings is not None and settings.npm_registry:
+    if settings.npm_registry:
         given["npm_config_registry"] = settings.npm_registry
-    if settings is not None and settings.egress_allow:
+    if settings.egress_allow:
         given[ALLOW] = settings.egress_allow
     given[CLIENTS] = told(clients.defaults(env.get("PATH", "")))
     home = Path(env.get("HOME", "/nonexistent"))

@@ -12,6 +12,7 @@ from agent.errors import UserError
 from agent.types import Outcome, RunResult, Task
 from app import local_run
 from app.cli import ENDED, OUR_BUG, PROVEN
+from app.commands import display
 from app.commands.run import Stop
 from app.terminal import Terminal, cleaned
 
@@ -99,7 +100,4 @@ def _close(console: Terminal, result: RunResult) -> None:
         console.print(told, style="yellow", markup=False, highlight=False)
     for note in result.notes:
         console.print(f"note: {note}", style="dim", markup=False, highlight=False)
-    usage = result.usage
-    cost = "unknown price" if usage.dollars is None else f"${usage.dollars:.4f}"
-    spent = f"{usage.calls} model calls, {usage.input_tokens} tokens in, {usage.output_tokens} out, {cost}"
-    console.print(spent, style="dim", highlight=False)
+    console.print(display.spent(result.usage), style="dim", highlight=False)

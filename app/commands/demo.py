@@ -14,9 +14,9 @@ from agent.errors import RetryLater
 from agent.types import Outcome, RunResult
 from app.cli import ENDED, OUR_BUG, PROVEN
 from app.commands import display
-from app.demo.scene import LABEL, Scene, finished, scene
+from app.demo.scene import LABEL, Scene, scene
 from app.devhub.repo import SeenPull
-from app.jobs.types import Job
+from app.jobs.types import Job, JobState
 from app.settings import EngineSettings, default_state_dir, load
 from app.terminal import Terminal, cleaned
 
@@ -76,7 +76,7 @@ def _watch(console: Terminal, stage: Scene, issue: int) -> Job:
             if job is not None and job.stage != shown:
                 shown = job.stage
                 console.print(f"  job: {escape(shown or 'queued')}")
-            if job is not None and finished(job):
+            if job is not None and job.state is JobState.DONE:
                 return job
             time.sleep(_TICK_S)
     raise RetryLater(

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from agent.events import Listener
-from agent.types import Coverage, Evidence, Impact, Outcome, Plan, RunResult, Stage, TestRun
+from agent.types import Coverage, Evidence, Impact, Outcome, Plan, RunResult, Stage, TestRun, Usage
 from app.report import words
 from app.terminal import Terminal, cleaned
 
@@ -107,17 +107,17 @@ def result(
         console.print(f"  {what} {escape(change.path)}")
     for note in result.notes:
         console.print(f"[dim]note: {escape(note)}[/]")
-    usage = result.usage
-    cost = "unknown price" if usage.dollars is None else f"${usage.dollars:.4f}"
-    about = " (estimated)" if usage.estimated else ""
-    console.print(
-        f"\n{usage.calls} model calls, {usage.input_tokens} tokens in, {usage.output_tokens} out{about}, {cost}"
-    )
+    console.print(f"\n{spent(result.usage)}", highlight=False)
     if applied:
         console.print(f"[green]Applied to your files:[/] {escape(', '.join(applied))}")
     elif result.change_set and trouble is None:
         console.print(f"Not applied. To apply it: git apply {escape(str(folder / 'change.patch'))}")
     console.print(f"[dim]Everything about this run: {escape(str(folder))}[/]")
+
+
+def spent(usage: Usage) -> str:
+    """What the model took, on one line."""
+    return ", ".join(filter(None, (words.tokens(usage), words.money(usage))))
 
 
 def plan(console: Terminal, plan: Plan) -> None:

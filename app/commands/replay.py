@@ -10,10 +10,10 @@ import click
 
 from agent import prompts, record
 from agent.errors import UserError
+from agent.local import clone_local
 from agent.model.recorded import Divergence
 from agent.replay import Replay, replay
 from agent.types import RunResult, RunSpec
-from agent.workspace import clone_local
 from app.cli import ENDED, PROVEN
 from app.commands import display
 from app.commands.run import Stop

@@ -21,7 +21,7 @@ from app.devhub.devhub import AppKeys, DevHub
 from app.devhub.repo import Repo, SeenPull
 from app.devhub.serving import serving
 from app.jobs.store import JobStore, sqlite_url
-from app.jobs.types import Job, JobState
+from app.jobs.types import Job
 from sandbox import process
 from sandbox.text import clean
 from sandbox.types import Limits
@@ -59,19 +59,14 @@ class Scene:
         number = job.artefacts.pull_number
         return None if number is None else self.repo.pull(number)
 
-    def status_comment(self, issue: int) -> str:
-        """The bot's comment on the issue; empty until it is there."""
-        return next((c.body for c in self.repo.comments(issue) if c.author.endswith("[bot]")), "")
-
 
 @contextmanager
-def scene(folder: Path, *, model: ModelEndpoint | None = None, hub_port: int = 0) -> Iterator[Scene]:
+def scene(folder: Path, *, model: ModelEndpoint | None = None) -> Iterator[Scene]:
     """Set the scene up, and take it down again. Installed environments of earlier scenes are kept.
 
     Args:
         folder: holds everything; emptied but for caches.
         model: a real endpoint; the shipped script when ``None``.
-        hub_port: of the embedded GitHub; 0 takes any free one.
 
     Raises:
         OperatorError: the service does not start; says what it printed.
@@ -80,7 +75,7 @@ def scene(folder: Path, *, model: ModelEndpoint | None = None, hub_port: int = 0
     with ExitStack() as stack:
         hub = DevHub(folder / "hub")
         stack.callback(hub.close)
-        stack.enter_context(serving(hub, port=hub_port))
+        stack.enter_context(serving(hub))
         endpoint = model or ModelEndpoint(base_url=stack.enter_context(_script()), api_key="demo-key", model="scripted")
         port = _free_port()
         keys = hub.create_app(webhook_url=f"http://127.0.0.1:{port}/webhooks")
@@ -173,7 +168,3 @@ def _free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
-
-
-def finished(job: Job | None) -> bool:
-    return job is not None and job.state is JobState.DONE

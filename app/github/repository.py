@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import base64
-import hashlib
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from agent.errors import BugError, UserError
+from agent.git import blob_id
 from app.github.api import Api, path
 from app.github.errors import AnswerLost, NotFound, Rejected
 from app.github.models import (
@@ -348,8 +348,3 @@ def _output(check: CheckRun, batch: Sequence[Annotation]) -> dict[str, Any]:
         for a in batch
     ]
     return {"output": {"title": check.title, "summary": check.summary, "annotations": annotations}}
-
-
-def blob_id(content: bytes) -> str:
-    """git's name for ``content``."""
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()

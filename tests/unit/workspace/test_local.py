@@ -14,10 +14,10 @@ import pytest
 from agent import carry
 from agent.errors import OperatorError, ToolRefusal, UserError
 from agent.git import Git, NotARepository, RefMissing
-from agent.local import NotApplied
+from agent.local import NotApplied, apply, clone_local
 from agent.tree import BaseTree
 from agent.types import ChangeSet, FileChange, ModelEndpoint, RunSpec, Task
-from agent.workspace import Workspace, apply, clone_local
+from agent.workspace import Workspace
 from sandbox import Command, open_sandbox
 from tests.support.repository import Repository
 
