@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import json
 import logging
 import socket
 import time
@@ -129,32 +128,6 @@ class Front:
         finally:
             log["ms"] = round((time.perf_counter() - began) * 1000, 1)
             _access.info("request", extra={"fields": log})
-
-
-class JsonLines(logging.Formatter):
-    """One JSON object a line; ``extra={"fields": …}`` is merged in."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        line = {
-            "at": round(record.created, 3),
-            "level": record.levelname.lower(),
-            "logger": record.name,
-            "message": record.getMessage(),
-            **getattr(record, "fields", {}),
-        }
-        if record.exc_info:
-            line["trace"] = self.formatException(record.exc_info)
-        return json.dumps(line, default=str)
-
-
-def set_up_logging(level: str) -> None:
-    """Everything of this process as JSON lines on standard error."""
-    handler = logging.StreamHandler()
-    handler.setFormatter(JsonLines())
-    logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
-    # Libraries that log whole requests would log what is in them.
-    for noisy in ("httpx", "httpcore", "openai", "dbos"):
-        logging.getLogger(noisy).setLevel(logging.WARNING)
 
 
 def serve(app: ASGIApp, *, host: str, port: int) -> None:

@@ -15,6 +15,7 @@ import os
 import re
 import signal
 import socket
+import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator
@@ -33,6 +34,7 @@ from starlette.types import ASGIApp
 from app.jobs.intake import Intake
 from app.jobs.room import Room
 from app.jobs.store import JobStore, sqlite_url
+from app.logs import set_up_logging
 from app.server import Front, spare_the_collector
 from app.webhooks.endpoint import WebhookEndpoint
 from app.webhooks.policy import Rules
@@ -58,7 +60,9 @@ def bare() -> ASGIApp:
 
 
 def ours(state: Path) -> ASGIApp:
-    """The product's intake with its store; jobs wait, because what they would do is not measured here."""
+    """The product's intake with its store and its log; jobs wait, because what they would do is not measured here."""
+    sys.stderr = (state / "log").open("w")
+    set_up_logging("info")
     store = JobStore(sqlite_url(state / "jobs.sqlite"), room=Room(10_000, 10_000))
     intake = Intake(store)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import click
 
 from app import server, wiring
+from app.logs import set_up_logging
 from app.settings import Settings, load
 
 
@@ -23,6 +24,6 @@ def serve_command() -> None:
     Webhooks go to /webhooks. SIGTERM drains: running jobs go on after the next start.
     """
     settings = load(Settings)
-    server.set_up_logging(settings.log_level)
+    set_up_logging(settings.log_level)
     service = wiring.build(settings, port=settings.port)
     server.serve(service.app, host=settings.host, port=settings.port)

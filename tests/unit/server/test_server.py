@@ -16,7 +16,8 @@ from starlette.routing import Route
 from agent.errors import OperatorError
 from app.jobs.executor import Executor, claim_identity
 from app.jobs.store import JobStore, sqlite_url
-from app.server import JsonLines, build, serve
+from app.logs import JsonLines
+from app.server import build, serve
 from app.webhooks.policy import Rules
 from tests.unit.jobs.serving import FolderSteps
 
