@@ -15,7 +15,8 @@ SHAPES: dict[str, re.Pattern[str]] = {
         "GitHub token": r"\bgh[pousr]_([A-Za-z0-9_.-]{20,})",
         "GitHub fine-grained token": r"\bgithub_pat_([A-Za-z0-9_]{20,})",
         "GitLab token": r"\bglpat-([A-Za-z0-9_-]{20,})",
-        "model provider key": r"\bsk-([A-Za-z0-9_-]{20,})",
+        # Class names of style sheets begin like that too, and hold no digits.
+        "model provider key": r"\bsk-(?=[A-Za-z_-]*\d[A-Za-z_-]*\d)([A-Za-z0-9_-]{20,})",
         "AWS access key": r"\b(?:AKIA|ASIA)([0-9A-Z]{16})\b",
         "Google key": r"\bAIza([A-Za-z0-9_-]{35})",
         "Slack token": r"\bxox[abeoprs]-([A-Za-z0-9-]{16,})",
@@ -23,7 +24,9 @@ SHAPES: dict[str, re.Pattern[str]] = {
         "npm token": r"\bnpm_([A-Za-z0-9]{36})\b",
         "PyPI token": r"\bpypi-(AgE[A-Za-z0-9_-]{50,})",
         "JSON web token": r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.([A-Za-z0-9_-]{20,})",
-        "private key": r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----\s*([A-Za-z0-9+/=\s]{40,})",
+        # Its lines may stand in a string: ``\\n`` between them, or each in quotes of its own.
+        "private key": r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----(?:[\s\"'`,+]|\\+[nr])*"
+        r"([A-Za-z0-9+/=]{32,}(?:[A-Za-z0-9+/=\s\"'`,]|\\+[nr])*)",
     }.items()
 }
 _LEAST_SENTINEL = 8  # shorter values would match by chance

@@ -20,12 +20,20 @@ R = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
         f"-----BEGIN RSA PRIVATE KEY-----\n{R}{R}\n",
         f"-----BEGIN PRIVATE KEY-----\n{R}{R}\n",
     ]
-    + [f"xoxb-1234567890-{R}", "AIza" + R[:35], f"npm_{R}"],
+    + [f"xoxb-1234567890-{R}", "AIza" + R[:35], f"npm_{R}", f"rk_live_{R}", f"pypi-AgEIcHlwaS5vcmc{R}{R}"],
 )
 def test_shapes_are_found_and_redacted(text: str) -> None:
     (hit,) = secrets.find(f"first line\ntoken = '{text}'\n")
     assert hit.line == 2 and R[:20] not in repr(hit)
     assert R[:12] not in secrets.redact(f"x {text} y")
+
+
+@pytest.mark.parametrize("between", ["\\n", "\\\\n", "\\r\\n", "\n    ", '\\n"\n    "', '",\n    "', "\r\n"])
+def test_a_private_key_is_found_however_a_file_spells_its_lines(between: str) -> None:
+    lines = [R + R[:28], R[::-1] + R[:28], R[:20]]
+    key = between.join(["-----BEGIN RSA PRIVATE KEY-----", *lines, "-----END RSA PRIVATE KEY-----"])
+    assert [hit.name for hit in secrets.find(f'{{"key": "{key}"}}')] == ["private key"]
+    assert not any(line in secrets.redact(f'{{"key": "{key}"}}') for line in lines)
 
 
 @pytest.mark.parametrize(
@@ -34,6 +42,8 @@ def test_shapes_are_found_and_redacted(text: str) -> None:
         "ghp_" + "x" * 36,
         "AKIAIOSFODNN7EXAMPLE",
         "sk-learn",
+        "sk-estimator-doc-link-fitted",
+        'MARK = "-----BEGIN PRIVATE KEY-----"\nimport os\nimport sys\nfrom pathlib import Path',
         "task-force-of-several-people",
         f"-----BEGIN PUBLIC KEY-----\n{R}{R}",
         "-----BEGIN PRIVATE KEY-----\n...\n",
@@ -57,7 +67,8 @@ def test_our_own_values_are_found_under_usual_spellings() -> None:
     ):
         assert [hit.name for hit in secrets.find(f"a {spelled} b", [value])] == ["one of our own secrets"]
         assert secrets.redact(f"a {spelled} b", [value]) != f"a {spelled} b"
-    assert not list(secrets.find("nothing here", [value, "short"]))
+    assert not list(secrets.find("nothing here, in short", [value, "short"]))
+    assert secrets.redact(f"a {value}-longer b", [value, f"{value}-longer"]) == "a [redacted] b", "no rest of it stays"
 
 
 def test_utf16_hides_nothing() -> None:
