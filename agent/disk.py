@@ -113,13 +113,16 @@ class Root:
                 os.utime(file.fileno(), (mtime, mtime))
 
     def replace(self, path: str, content: bytes, mode: int) -> None:
-        """Make a file or take the place of one, in one step: at no time is there half a file."""
+        """Make a file or take the place of one, in one step: at no time is there half a file. It belongs to whom the
+        file before belonged to, a new one to whom its folder does, as far as we may give it to them."""
         folder, name = self._parent(path, make=True)
+        before = self.status(path) or os.fstat(folder)
         temporary = b"." + name[:200] + b"." + secrets.token_hex(8).encode()
         try:
             with os.fdopen(os.open(temporary, _NEW, 0o600, dir_fd=folder), "wb") as file:
                 file.write(content)
                 file.flush()
+                _give(file.fileno(), before)
                 os.fchmod(file.fileno(), mode)
                 os.fsync(file.fileno())
             os.rename(temporary, name, src_dir_fd=folder, dst_dir_fd=folder)
@@ -212,10 +215,17 @@ def _step(part: bytes, folder: int, *, make: bool) -> int:
         if not make:
             raise
         os.mkdir(part, 0o755, dir_fd=folder)
-        return os.open(part, _FOLDER, dir_fd=folder)
+        made = os.open(part, _FOLDER, dir_fd=folder)
+        _give(made, os.fstat(folder))
+        return made
     except OSError as error:
         # Linux says ELOOP for a link that O_NOFOLLOW refuses; with O_DIRECTORY it is ENOTDIR. Callers know one.
         raise NotADirectoryError(error.errno, error.strerror, os.fsdecode(part)) from error
+
+
+def _give(made: int, like: os.stat_result) -> None:
+    with suppress(PermissionError):  # who is not root keeps what they make
+        os.fchown(made, like.st_uid, like.st_gid)
 
 
 def _name(path: str) -> bytes:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent.disk import Found, Root
 from agent.errors import OperatorError, UserError
-from agent.git import LINK, Git, NotARepository, RefMissing, user_git
+from agent.git import LINK, Git, NotARepository, ObjectMissing, RefMissing, user_git
 from agent.tree import BaseTree
 from agent.types import ChangeSet, FileChange
 
@@ -39,6 +39,7 @@ def clone_local(origin: Path, git_dir: Path) -> str:
     Raises:
         NotARepository: no checkout, or not the top of one.
         RefMissing: there is no commit yet.
+        ObjectMissing: there is one, but git can't read it.
         UserError: a repository with SHA-256 object ids.
     """
     origin = origin.resolve()
@@ -50,7 +51,7 @@ def clone_local(origin: Path, git_dir: Path) -> str:
     try:
         sha = user_git(origin, ["rev-parse", "--verify", "--quiet", "HEAD^{commit}"]).decode().strip()
     except NotARepository as error:
-        raise RefMissing("The repository has no commit yet", todo="Make a first commit, then run again") from error
+        raise _without_commit(origin) from error
     objects = _git_path(origin, "objects")
     if b"\n" in objects:
         raise UserError("The repository's path holds a line break, which git can't refer to", todo="Rename the folder")
@@ -60,6 +61,16 @@ def clone_local(origin: Path, git_dir: Path) -> str:
     with suppress(FileNotFoundError):  # where a shallow clone's history ends is not written in its objects
         (git_dir / "shallow").write_bytes(Path(os.fsdecode(_git_path(origin, "shallow"))).read_bytes())
     return sha
+
+
+def _without_commit(origin: Path) -> UserError:
+    try:
+        sha = user_git(origin, ["rev-parse", "--verify", "--quiet", "HEAD"]).decode().strip()
+    except NotARepository:
+        return RefMissing("The repository has no commit yet", todo="Make a first commit, then run again")
+    return ObjectMissing(
+        "The repository is damaged", why=f"The commit {sha} that is checked out is not in it", todo="Look at git fsck"
+    )
 
 
 def _git_path(origin: Path, name: str) -> bytes:

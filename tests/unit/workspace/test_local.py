@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fcntl
 import os
+import shutil
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +14,7 @@ import pytest
 
 from agent import carry
 from agent.errors import OperatorError, ToolRefusal, UserError
-from agent.git import Git, NotARepository, RefMissing
+from agent.git import Git, NotARepository, ObjectMissing, RefMissing
 from agent.local import NotApplied, apply, clone_local
 from agent.tree import BaseTree
 from agent.types import ChangeSet, FileChange, ModelEndpoint, RunSpec, Task
@@ -84,6 +85,12 @@ def test_unusable_checkouts_are_named(user: Repository, tmp_path: Path) -> None:
         clone_local(tmp_path / "plain", tmp_path / "x.git")
     with pytest.raises(RefMissing, match="no commit yet"):
         clone_local(Repository(tmp_path / "empty").path, tmp_path / "x.git")
+    damaged = Repository(tmp_path / "damaged")
+    damaged.commit({"a.py": "a = 1\n"})
+    shutil.rmtree(damaged.git_dir / "objects")
+    (damaged.git_dir / "objects").mkdir()
+    with pytest.raises(ObjectMissing, match="git fsck"):
+        clone_local(damaged.path, tmp_path / "x.git")
     with pytest.raises(UserError, match="SHA-256"):
         clone_local(Repository(tmp_path / "sha256", "--object-format=sha256").path, tmp_path / "x.git")
     bare = tmp_path / "bare"
@@ -290,6 +297,17 @@ def test_own_work_is_never_overwritten(user: Repository, base: BaseTree, tmp_pat
     clean.git("apply", str(patch))
     assert (clean.path / "a.py").read_text() == "a = 2\n"
     assert (clean.path / "run.sh").stat().st_mode & 0o100
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can work on other people's files")
+def test_root_leaves_a_checkout_to_its_owner(user: Repository, base: BaseTree, tmp_path: Path) -> None:
+    for folder, _, names in os.walk(user.path):
+        for path in (Path(folder), *(Path(folder, name) for name in names)):
+            os.chown(path, 12345, 12346)
+    apply(user.path, change(base), base=base, patch=tmp_path / "p")
+    for path in ("a.py", "new", "new/deep.py", "run.sh"):
+        status = (user.path / path).stat()
+        assert (status.st_uid, status.st_gid) == (12345, 12346), path
 
 
 @contextmanager
