@@ -1,70 +1,17 @@
-"""The process of one run: a RunSpec on standard input, a RunResult and an event log in the run's folder.
-
-Started by a runner, never by a person. It holds the run's own model token and no other secret, and dies with the
-process that started it.
-"""
+"""Where the process of one run begins; started by a runner, never by a person. See ``child``."""
 
 from __future__ import annotations
 
-import ctypes
-import os
-import signal
+import gc
 import sys
-from collections.abc import Callable
-from functools import partial
-from pathlib import Path
-
-from agent import pipeline
-from agent.budget import Meter
-from agent.errors import disk_full
-from agent.events import EventLog
-from agent.files import replace_file
-from agent.model.beside import Beside
-from agent.model.types import Model
-from agent.record import CANCEL, DISK_FULL, EVENTS, RESULT, keep_spec
-from agent.types import RunSpec
-
-_PR_SET_PDEATHSIG = 1
-
-
-def die_with(parent: int) -> None:
-    """Ask the kernel to kill us when our parent goes (prctl(2), PR_SET_PDEATHSIG).
-
-    Args:
-        parent: its process id, told by itself: whoever is our parent now may already be another.
-    """
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it went before the kernel knew
-        sys.exit(1)
-
-
-def _model(spec: RunSpec, meter: Meter, events: EventLog, cancelled: Callable[[], bool]) -> Model:
-    def made() -> Model:
-        from agent.model.client import for_run  # half of what starting this process would take
-
-        return for_run(spec, meter, events, cancelled)
-
-    return Beside(made)
-
-
-def main() -> None:
-    die_with(int(sys.argv[1]))
-    spec = RunSpec.model_validate_json(sys.stdin.buffer.read())
-    work_dir = Path(spec.work_dir)
-    keep_spec(work_dir, spec)
-    result = pipeline.run(
-        spec,
-        make_model=partial(_model, spec),
-        event_file=work_dir / EVENTS,
-        cancelled=(work_dir / CANCEL).exists,
-    )
-    replace_file(work_dir / RESULT, result.model_dump_json().encode())
-
 
 if __name__ == "__main__":
-    try:
-        main()
-    except OSError as error:
-        if not disk_full(error):
-            raise
-        sys.exit(DISK_FULL)
+    gc.disable()  # of what is imported nothing is ever left over, and looking through it takes a tenth of a start
+    from agent.child import main
+
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 20)
+    gc.enable()
+    code = main()
+    gc.freeze()  # the same at the end: the process goes, and what it holds with it
+    sys.exit(code)

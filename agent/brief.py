@@ -10,7 +10,7 @@ from agent.context.fence import fence
 from agent.index.history import Commit
 from agent.index.index import Index
 from agent.loop import Conversation
-from agent.model.types import Message
+from agent.model.types import Message, Model
 from agent.steps import Progress
 from agent.tree import Draft
 from agent.types import Evidence, Plan, PlanStep, RunSpec, SuiteStatus, Task, TestRun
@@ -32,17 +32,11 @@ _REASONS = 3
 """Of what failed before, so many are told with their reason: often it is the machine."""
 
 
-def open_task(
-    conversation: Conversation,
-    spec: RunSpec,
-    index: Index,
-    baseline: TestRun,
-    history: Sequence[Commit],
-    pulled: bytes = b"",
-) -> None:
+def open_task(conversation: Conversation, spec: RunSpec, found: str, baseline: TestRun, pulled: bytes = b"") -> None:
     """Begin the conversation: the rules, then the task with everything that is known about it.
 
     Args:
+        found: see ``context``.
         pulled: the patch of the pull request that the task is about.
     """
     conversation.messages.append(Message.system(prompts.render("system")))
@@ -51,17 +45,16 @@ def open_task(
             "task",
             task=fence("issue", "task", _task_text(spec.task), spec.seed),
             baseline=test_report(baseline, spec.seed, baseline=True),
-            **_around(conversation, spec, index, history, pulled),
+            **_around(spec, found, pulled),
         )
     )
 
 
-def open_question(
-    conversation: Conversation, spec: RunSpec, index: Index, history: Sequence[Commit], pulled: bytes = b""
-) -> None:
+def open_question(conversation: Conversation, spec: RunSpec, found: str, pulled: bytes = b"") -> None:
     """Begin the conversation about a question: the rules, then the question and the code that it likely is about.
 
     Args:
+        found: see ``context``.
         pulled: the patch of the pull request that the question is about.
     """
     conversation.messages.append(Message.system(prompts.render("ask")))
@@ -69,23 +62,26 @@ def open_question(
         prompts.render(
             "question",
             task=fence("question", "", _task_text(spec.task), spec.seed),
-            **_around(conversation, spec, index, history, pulled),
+            **_around(spec, found, pulled),
         )
     )
 
 
-def _around(
-    conversation: Conversation, spec: RunSpec, index: Index, history: Sequence[Commit], pulled: bytes
-) -> dict[str, str]:
+def _around(spec: RunSpec, found: str, pulled: bytes) -> dict[str, str]:
     """What was said besides, and the code that most likely matters."""
-    chooser = conversation.model if spec.rerank else None
     patch = clean(pulled, _PULLED_CHARS).rstrip()
     return {
         "request": _fenced("request", spec.task.request, spec.seed),
         "discussion": "\n".join(_fenced("comment", text, spec.seed) for text in spec.task.comments),
         "pulled": fence("diff", "the pull request", patch, spec.seed) if pulled else "",
-        "context": build(index, spec.task, CONTEXT_TOKENS, spec.seed, history=history, chooser=chooser),
+        "context": found,
     }
+
+
+def context(spec: RunSpec, index: Index, history: Sequence[Commit], model: Model) -> str:
+    """The code that the task most likely is about; ``model`` is asked for its order where ``spec`` has it so."""
+    chooser = model if spec.rerank else None
+    return build(index, spec.task, CONTEXT_TOKENS, spec.seed, history=history, chooser=chooser)
 
 
 def remark(spec: RunSpec) -> str:

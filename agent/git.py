@@ -159,8 +159,7 @@ class Git:
         self.git_dir = git_dir
         self._reader: process.Conversation | None = None
         self._lock = threading.Lock()
-        self.seconds = 0.0
-        """That git has taken so far."""
+        self._waited = threading.local()
 
     @classmethod
     def init(cls, git_dir: Path) -> Git:
@@ -383,13 +382,18 @@ class Git:
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.git_dir))
         return finished
 
+    @property
+    def seconds(self) -> float:
+        """That the calling thread has waited for git so far: what another one waits for meanwhile costs it nothing."""
+        return getattr(self._waited, "seconds", 0.0)
+
     @contextmanager
     def _timed(self) -> Iterator[None]:
         started = time.monotonic()
         try:
             yield
         finally:
-            self.seconds += time.monotonic() - started
+            self._waited.seconds = self.seconds + time.monotonic() - started
 
     def _argv(self) -> list[str]:
         return ["git", "--git-dir", str(self.git_dir)]

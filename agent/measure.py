@@ -13,12 +13,11 @@ from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 
 from agent import judge
 from agent.events import Events
 from agent.index.graph import Certainty
-from agent.index.index import Index
+from agent.index.index import Index, Indexer
 from agent.index.source import TreeSource
 from agent.tools.base import Claim
 from agent.tree import Draft
@@ -37,8 +36,8 @@ class Measure:
     """Measures drafts of one base.
 
     Args:
+        indexer: has read the base.
         before: the index of the base.
-        store: where its records are kept.
         baseline: the tests of the base.
         isolation: what separates them from this machine, for a person.
         stage: names what goes on.
@@ -47,8 +46,8 @@ class Measure:
 
     harness: Harness
     linters: Linters
+    indexer: Indexer
     before: Index
-    store: Path
     baseline: Baseline
     isolation: str
     events: Events
@@ -62,7 +61,7 @@ class Measure:
             to_the_end: what a cheap level finds does not keep the tests from being run.
         """
         with self.stage(Stage.VERIFY):
-            after = Index.open(self.store, TreeSource(draft), base=self.before, jobs=1)
+            after = self.indexer.index(TreeSource(draft), base=self.before)
             evidence = self._of_base(checks=self._checks(draft, after, to_the_end=to_the_end))
             if not to_the_end and not evidence.complaints:
                 evidence = self._affected(draft, after, evidence)

@@ -6,9 +6,12 @@ ending is a named outcome, and the work done so far is kept in it.
 
 from __future__ import annotations
 
+import time
 import traceback
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -21,7 +24,7 @@ from agent.errors import GraftsmithError, OperatorError, disk_full
 from agent.events import EventLog, Listener
 from agent.git import Git, ObjectMissing
 from agent.index.history import Commit, log_arguments, parse_log
-from agent.index.index import Index
+from agent.index.index import Index, Indexer
 from agent.index.source import TreeSource
 from agent.loop import Conversation, Finished
 from agent.measure import Measure
@@ -31,13 +34,7 @@ from agent.tools import REGISTRY, Claim, ToolContext
 from agent.tools.base import COMMAND_SECONDS
 from agent.tools.own import with_own
 from agent.tree import BaseTree, Draft
-from agent.types import (
-    Commands,
-    Evidence,
-    RunResult,
-    RunSpec,
-    Stage,
-)
+from agent.types import START, Commands, Evidence, RunResult, RunSpec, Stage
 from agent.verify.baseline import Baseline, Shelf
 from agent.verify.environment import Machine
 from agent.verify.harness import Harness
@@ -96,6 +93,7 @@ def run(
         OperatorError: no sandbox starts here (a question needs none).
         OSError: the disk is full; there is nowhere to keep a result.
     """
+    began = time.monotonic()
     with ExitStack() as stack:
         events = EventLog(event_file, secrets=spec.secrets, listeners=listeners)
         stack.callback(events.close)
@@ -105,6 +103,7 @@ def run(
             stack.callback(meaning.close)
         run = Run(spec, events, meter, model, meaning, cancelled)
         stages = partial(_ask, asker=asker) if spec.mode == "ask" else partial(_stages, sandbox=open_sandbox())
+        run.seconds[START] = round(time.monotonic() - began, 3)
         try:
             ending = stages(run, stack)
         except GraftsmithError as error:
@@ -136,7 +135,9 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
         run.registry = with_own(REGISTRY, own.tools)
         harness = _harness(run, workspace, sandbox, own.commands)
         stack.callback(harness.close)
-    index = _index(run, base)
+        indexer = stack.enter_context(Indexer(Path(run.spec.cache_dir) / INDEX))
+        reader = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="index"))
+        reading = reader.submit(_read, run, base, indexer)  # beside set-up and tests, which leave a processor idle
     with run.stage(Stage.BASELINE):
         harness.setup()
         run.notes += harness.environment.notes
@@ -148,15 +149,18 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
     unusable = judge.unusable(baseline.run)
     if unusable:
         return endings.blocked(unusable)
-    measure = _measure(run, harness, baseline, index)
+    with run.stage(Stage.INDEX):
+        known = reading.result()
+        run.notes += known.index.report.notes
+    measure = _measure(run, harness, baseline, indexer, known.index)
     if run.spec.change_set is not None:
         return _verify_given(run, measure, base.applied(run.spec.change_set))
     with run.stage(Stage.PLAN):
         conversation = _conversation(run)
-        brief.open_task(conversation, run.spec, index, baseline.run, _history(base), _pulled(run, base))
+        brief.open_task(conversation, run.spec, known.context(), baseline.run, _pulled(run, base))
         if run.spec.kept:
             conversation.say(brief.kept(run.draft, run.spec.seed))
-        context = _context(run, harness, index)
+        context = _context(run, harness, known.index)
         finished = _plan(run, conversation, context)
     if run.spec.mode == "plan":
         return endings.planned()
@@ -175,12 +179,27 @@ def _conversation(run: Run) -> Conversation:
     )
 
 
-def _index(run: Run, base: BaseTree) -> Index:
-    with run.stage(Stage.INDEX):
-        index = Index.open(Path(run.spec.cache_dir) / INDEX, TreeSource(base.draft()))
-        index.meaning = run.meaning
-        run.notes += index.report.notes
-        return index
+@dataclass(frozen=True)
+class _Known:
+    """What the base's files say before the model is asked."""
+
+    index: Index
+    context: Callable[[], str]
+    """See ``brief.context``."""
+
+
+def _read(run: Run, base: BaseTree, indexer: Indexer) -> _Known:
+    """Everything that takes no model and no tests; what an endpoint would be paid for waits until it is wanted."""
+    spec = run.spec
+    index = indexer.index(TreeSource(base.draft()))
+    index.meaning = run.meaning
+    context = partial(brief.context, spec, index, _history(base), run.model)
+    if not (spec.rerank or run.meaning or spec.change_set):
+        found = context()
+        context = partial(str, found)
+    if spec.mode == "work":
+        indexer.stand_by()
+    return _Known(index, context)
 
 
 def _history(base: BaseTree) -> tuple[Commit, ...]:
@@ -232,11 +251,14 @@ def _ask(run: Run, stack: ExitStack, asker: Asker) -> Ending:
     with run.stage(Stage.PREPARE):
         git = stack.enter_context(Git(Path(run.spec.git_dir)))
         base = BaseTree.load(git, run.spec.base_sha)
-    index = _index(run, base)
+    with run.stage(Stage.INDEX):
+        indexer = stack.enter_context(Indexer(Path(run.spec.cache_dir) / INDEX))
+        known = _read(run, base, indexer)
+        run.notes += known.index.report.notes
     with run.stage(Stage.ANSWER):
         conversation = _conversation(run)
-        brief.open_question(conversation, run.spec, index, _history(base), _pulled(run, base))
-        context = ToolContext(base.draft(), index, run_tests=_nothing_is_run, run_command=_nothing_is_run)
+        brief.open_question(conversation, run.spec, known.context(), _pulled(run, base))
+        context = ToolContext(base.draft(), known.index, run_tests=_nothing_is_run, run_command=_nothing_is_run)
         question: str = run.spec.task.title
         while question:
             _answer(run, conversation, context, asker)
@@ -277,12 +299,12 @@ def _unsteady(baseline: Baseline) -> list[str]:
     return [f"Seen to be flaky on this base by earlier runs: {', '.join(known[:5])}{more}."] if known else []
 
 
-def _measure(run: Run, harness: Harness, baseline: Baseline, index: Index) -> Measure:
+def _measure(run: Run, harness: Harness, baseline: Baseline, indexer: Indexer, index: Index) -> Measure:
     return Measure(
         harness,
         Linters(harness, harness.workspace.base.draft(), baseline.said),
+        indexer=indexer,
         before=index,
-        store=Path(run.spec.cache_dir) / INDEX,
         baseline=baseline,
         isolation=run.evidence.isolation,
         events=run.events,

@@ -10,7 +10,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -28,8 +28,8 @@ class Stage(StrEnum):
     """A named step of a run, in order."""
 
     PREPARE = "prepare"
-    INDEX = "index"
     BASELINE = "baseline"
+    INDEX = "index"
     PLAN = "plan"
     ANSWER = "answer"
     WORK = "work"
@@ -37,6 +37,10 @@ class Stage(StrEnum):
     PROVE = "prove"
     REVIEW = "review"
     REPORT = "report"
+
+
+START: Final = "start"
+"""Of a process, its imports and its sandbox: no stage, but part of what a run takes."""
 
 
 class Outcome(StrEnum):
@@ -616,7 +620,7 @@ class RunResult(Value):
     """What a second reading of the accepted change found."""
     usage: Usage = Usage()
     seconds: Mapping[str, float] = Field(default_factory=dict)
-    """Stage → seconds."""
+    """Stage → seconds; ``START`` → what came before the first."""
     notes: tuple[str, ...] = ()
     """Facts that the reader should know: degraded isolation, skipped files, flaky tests."""
     prompt_version: str = ""

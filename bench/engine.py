@@ -6,7 +6,8 @@ The repository is made from the packages that are installed here. Processor time
 start) is printed beside wall-clock time, because the machine may be shared: the goal is judged on the wall clock of a
 quiet one. The tools are called one after another on a draft with a few edits; tests and commands are not, since what
 they take is the target's. The run is ``graftsmith run`` with a scripted model and two tests that take no time, so that
-what is left is the engine.
+what is left is the engine. Tests count from the start of their command to its end, with what the sandbox itself takes;
+whatever else is left is ours, the start and the end of our own process included.
 """
 
 from __future__ import annotations

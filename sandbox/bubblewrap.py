@@ -14,6 +14,7 @@ import select
 import shutil
 import signal
 import subprocess
+import time
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -68,6 +69,7 @@ class Bubblewrap:
     ) -> Finished:
         if command.unfit:
             return Finished.unstarted(command.unfit)
+        began = time.monotonic()
         with ExitStack() as stack:
             sink = stack.enter_context(log.open("wb")) if log else None
             group = stack.enter_context(cgroup.Group(self._place, command.limits)) if self._place else None
@@ -88,7 +90,7 @@ class Bubblewrap:
             _end_namespace(status)
             out_of_memory = group is not None and group.out_of_memory()
             ended = process.finished(_judge(command, ending, output, status, out_of_memory), output, log=log)
-            return replace(ended, refused=proxy.refused) if proxy else ended
+            return replace(ended, seconds=time.monotonic() - began, refused=proxy.refused if proxy else ())
 
     def own(self, path: Path) -> None:
         if self._user is not None:

@@ -15,6 +15,7 @@ import os
 import signal
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
@@ -82,6 +83,7 @@ class ContainerFallback:
         limits = command.limits
         with ExitStack() as stack:
             stack.enter_context(self._one_at_a_time)
+            began = time.monotonic()
             sink = stack.enter_context(log.open("wb")) if log else None
             home = stack.enter_context(self._home())
             stack.enter_context(_views(command.mounts, home))
@@ -109,7 +111,7 @@ class ContainerFallback:
             status.read()
             out_of_memory = group is not None and group.out_of_memory()
             ended = process.finished(_judge(ending, status, out_of_memory), output, log=log)
-            return replace(ended, refused=proxy.refused) if proxy else ended
+            return replace(ended, seconds=time.monotonic() - began, refused=proxy.refused if proxy else ())
 
     def own(self, path: Path) -> None:
         ownership.give(path, self.user)

@@ -112,6 +112,7 @@ class Finished:
     total_bytes: int
     """Bytes that the command wrote, kept or not."""
     seconds: float
+    """From the start to the end of all that it started; in a sandbox with what the sandbox itself takes."""
     log: Path | None = None
     """The raw bytes, up to ``Limits.log_bytes``, then a marker and the tail."""
     stdout: bytes = b""

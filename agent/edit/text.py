@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import codecs
+import re
 from dataclasses import dataclass, replace
 
 from agent.errors import ToolRefusal
 
 _MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+_ODD_BYTE = re.compile("[\udc80-\udcff]")
 _UTF32 = (codecs.BOM_UTF32_LE, codecs.BOM_UTF32_BE)
 
 
@@ -81,4 +83,4 @@ class Text:
 
 def shown(text: str) -> str:
     """``text`` for a reader: line ends as ``\\n``, bytes that are no text as U+FFFD."""
-    return "".join("\ufffd" if "\udc80" <= c <= "\udcff" else c for c in text.replace("\r\n", "\n"))
+    return _ODD_BYTE.sub("\ufffd", text.replace("\r\n", "\n"))

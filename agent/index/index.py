@@ -227,7 +227,7 @@ def enclosing(record: Record, line: int) -> str:
 
 
 class Indexer:
-    """Indexes one tree after another with the same store and the same parse processes.
+    """Indexes one tree after another with the same store and the same parse processes; by one thread at a time.
 
     Args:
         store: SQLite file with the records of earlier trees; ``None`` keeps nothing.
@@ -267,6 +267,10 @@ class Indexer:
             seconds=time.perf_counter() - began,
         )
         return Index(files, records, corpus, source, report)
+
+    def stand_by(self) -> None:
+        """Have one parse process loaded for the next state of the tree, and no more."""
+        self._workers.keep(1)
 
     def close(self) -> None:
         self._workers.close()

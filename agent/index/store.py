@@ -136,7 +136,8 @@ class Store:
         for options in ("mode=ro", "mode=ro&immutable=1"):
             db = None
             try:
-                db = sqlite3.connect(f"{path.absolute().as_uri()}?{options}", uri=True, timeout=self._wait_s)
+                address = f"{path.absolute().as_uri()}?{options}"
+                db = sqlite3.connect(address, uri=True, timeout=self._wait_s, check_same_thread=False)
                 version = db.execute("PRAGMA user_version").fetchone()[0]
                 db.execute("SELECT count(*) FROM records WHERE key = ''").fetchone()
                 if version == self._version:

@@ -121,6 +121,13 @@ class Workers:
         while len(self._workers) < count:
             self._workers.append(_Worker())
 
+    def keep(self, count: int) -> None:
+        """Have so many processes loaded and end the others; between two calls of :meth:`parse`."""
+        for worker in self._workers[count:]:
+            worker.kill()
+        del self._workers[count:]
+        self.start(count)
+
     @property
     def processes(self) -> list[BaseProcess]:
         """The processes that run now."""

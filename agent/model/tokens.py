@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 
 Counter = Callable[[str], int]
 
@@ -11,6 +12,8 @@ Counter = Callable[[str], int]
 # of signs with the line end after it, a run of white space.
 _PIECE = re.compile(r"(?:[^\r\n\w]|_)?([^\W\d_]+)|(\d{1,3})|( ?(?:[^\w\s]|_)+[\r\n]*)|\s+")
 _HUMP = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SHORT = 40
+"""Letters of a word that is likely to come again; nobody's endless ones are kept."""
 
 
 def estimate_tokens(text: str) -> int:
@@ -18,7 +21,11 @@ def estimate_tokens(text: str) -> int:
     total = 0.0
     for match in _PIECE.finditer(text):
         kind = match.lastindex
-        total += _word(match[1]) if kind == 1 else _signs(match[3]) if kind == 3 else 1.0
+        if kind == 1:
+            word = match[1]
+            total += _short_word(word) if len(word) <= _SHORT else _word(word)
+        else:
+            total += _signs(match[3]) if kind == 3 else 1.0
     return round(total * 1.03)
 
 
@@ -27,6 +34,9 @@ def _word(word: str) -> float:
         return sum(max(1.0, len(hump) / (3.5 if hump.isupper() else 7.5)) for hump in _HUMP.findall(word))
     # Latin with accents and Cyrillic have two bytes a letter and some whole words; CJK has three and few.
     return max(1.0, sum(0.3 if sign < "\u0250" else 0.4 if sign < "\u0800" else 0.9 for sign in word))
+
+
+_short_word = lru_cache(16_384)(_word)
 
 
 def _signs(signs: str) -> float:

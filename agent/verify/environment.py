@@ -15,9 +15,8 @@ import hashlib
 import itertools
 import json
 import os
-import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -26,7 +25,7 @@ from agent.disk import Root, check_room
 from agent.errors import GraftsmithError
 from agent.events import Events
 from agent.verify.registries import ALLOW, Registries
-from agent.verify.store import Place, SetupFailed, Store, carry, untracked
+from agent.verify.store import Place, SetupFailed, Store, carry, copy, untracked
 from agent.verify.toolchains import TOOLCHAINS, setup_line
 from agent.verify.toolchains.base import ENVIRONMENT, VENV, Step, TestPlan
 from agent.workspace import Checkout, Workspace
@@ -70,9 +69,14 @@ class Environment:
 
 @dataclass(frozen=True)
 class Installer:
-    """Makes the environment of one plan on one base tree."""
+    """Makes the environment of one plan on one base tree.
+
+    Args:
+        checkout: of the base, as fresh as on the first day; what a set-up leaves there is the caller's to remove.
+    """
 
     workspace: Workspace
+    checkout: Callable[[], Checkout]
     sandbox: Sandbox
     plan: TestPlan
     machine: Machine
@@ -112,24 +116,23 @@ class Installer:
         return (*made, *itertools.chain.from_iterable(lines))
 
     def _starts(self, tools: Environment) -> bool:
-        with self.workspace.checkout(self.workspace.base.draft(), "probe") as checkout:
-            probe = TOOLCHAINS[self.plan.toolchain].probe(self.plan)
-            return self._run(probe, checkout.mounts, tools, replace(self.limits, wall_s=60.0)).ok
+        probe = TOOLCHAINS[self.plan.toolchain].probe(self.plan)
+        return self._run(probe, self.checkout().mounts, tools, replace(self.limits, wall_s=60.0)).ok
 
     # ── installed ones ──
 
     def _installed(self, tools: Environment, steps: Sequence[Step]) -> Environment:
-        with self.workspace.checkout(self.workspace.base.draft(), "setup") as checkout:
-            facts = self._facts(tools, checkout)
-            key = _key(*facts, self.workspace.base.tree_id, [_fact(step) for step in steps])
-            place = self.store.find(key)
-            if place is not None:
-                return self._use(tools, place, "cached")
-            dependencies, is_new = self._dependencies(tools, facts, steps)
-            if dependencies is not None and dependencies.record["steps"] == len(steps):
-                return self._use(tools, dependencies, "installed" if is_new else "cached")
-            place = self._install(tools, steps, checkout, dependencies, key)
-            return self._use(tools, place, "installed")
+        checkout = self.checkout()
+        facts = self._facts(tools, checkout)
+        key = _key(*facts, self.workspace.base.tree_id, [_fact(step) for step in steps])
+        place = self.store.find(key)
+        if place is not None:
+            return self._use(tools, place, "cached")
+        dependencies, is_new = self._dependencies(tools, facts, steps)
+        if dependencies is not None and dependencies.record["steps"] == len(steps):
+            return self._use(tools, dependencies, "installed" if is_new else "cached")
+        place = self._install(tools, steps, checkout, dependencies, key)
+        return self._use(tools, place, "installed")
 
     def _facts(self, tools: Environment, checkout: Checkout) -> tuple[object, ...]:
         """Of this machine and this repository, what has an influence on each set-up."""
@@ -202,7 +205,7 @@ class Installer:
             if dependencies is None:
                 making.environment.mkdir()
             else:
-                shutil.copytree(dependencies.environment, making.environment, symlinks=True)
+                copy(dependencies.environment, making.environment)
             failed, notes = self._run_steps(tools, steps, checkout.path, checkout.mounts, making.environment)
             for step, finished in failed:
                 if step.required:

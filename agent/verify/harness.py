@@ -88,7 +88,15 @@ class Harness:
         self._cancelled = cancelled
         self._store = Store(Path(workspace.spec.cache_dir) / "environments")
         self._installer = Installer(
-            workspace, sandbox, plan, machine, events, setup_limits or limits, self._store, cancelled
+            workspace,
+            self._base_as_new,
+            sandbox,
+            plan,
+            machine,
+            events,
+            setup_limits or limits,
+            self._store,
+            cancelled,
         )
         self._environment: Environment | None = None
         self._working: Checkout | None = None
@@ -106,6 +114,8 @@ class Harness:
         """
         if self._environment is None:
             self._environment = Environment() if self.plan.absent else self._installer.find()
+            if self._working is not None:  # what the tests may see of a set-up is in the environment
+                self._base_as_new()
             self._events.emit(
                 "note", text="test environment", source=self._environment.source, notes=self._environment.notes
             )
@@ -185,7 +195,10 @@ class Harness:
         """
         environment = self.environment
         limits = replace(self.limits, wall_s=min(self.limits.wall_s, wall_s))
-        return self._run(argv, {}, self._checkout(draft, fresh=fresh), environment, (), limits=limits)
+        finished = self._run(argv, {}, self._checkout(draft, fresh=fresh), environment, (), limits=limits)
+        seconds, code = round(finished.seconds, 3), finished.exit_code
+        self._events.emit("note", text="command", argv=argv, end=finished.end, exit_code=code, seconds=seconds)
+        return finished
 
     def aside(self, draft: Draft, line: str, limits: Limits) -> Aside:
         """Run one shell line on ``draft`` in the tests' environment; what it changes in its fresh checkout is lost."""
@@ -229,11 +242,22 @@ class Harness:
     def _checkout(self, draft: Draft, *, fresh: bool) -> Checkout:
         """One for the runs that may see what those before them left, and one that is as new each time."""
         if fresh:
-            self._pristine = self._pristine or self.workspace.checkout(draft, "pristine")
-            self._pristine.reset(draft)
+            if self._pristine is None:
+                self._pristine = self.workspace.checkout(draft, "pristine")
+            else:
+                self._pristine.reset(draft)
             return self._pristine
-        self._working = self._working or self.workspace.checkout(draft, "working")
-        self._working.sync(draft)
+        if self._working is None:
+            self._working = self.workspace.checkout(draft, "working")
+        else:
+            self._working.sync(draft)
+        return self._working
+
+    def _base_as_new(self) -> Checkout:
+        base = self.workspace.base.draft()
+        if self._working is None:
+            return self._checkout(base, fresh=False)
+        self._working.reset(base)
         return self._working
 
     def _execute(

@@ -14,6 +14,8 @@ from agent.verify.python_tests import syntax
 
 _LEAVES: Final = re.compile(r"^os\.(_exit|abort)\(|^os\.kill(pg)?\(os\.getp|^signal\.raise_signal\(")
 _LINGERS: Final = re.compile(r"^(atexit\.register|sys\.settrace|sys\.setprofile)\(")
+_ENDING: Final = re.compile(r"^(os|signal|atexit|sys)\.\w+$")
+"""Callees that these two can be about."""
 # Tests replace much of the world by fakes, and may; the runner and what it counts failures by they may not.
 _TARGETS: Final = re.compile(
     r"^sys\.modules\[.(_?pytest|unittest|pluggy|builtins)\b|^_?pytest\.|^unittest\.(?!mock)|AssertionError|^os\._exit"
@@ -31,8 +33,9 @@ def hooks(source: str, known: str | None, *, product: bool = False) -> tuple[str
         product: it is no test but what is tested, which may well register something for its own end.
     """
     try:
-        before = _all(known or "", lingering=not product)
-        return tuple(text for text in _all(source, lingering=not product) if text not in before)
+        found = _all(source, lingering=not product)
+        before = _all(known or "", lingering=not product) if found else ()
+        return tuple(text for text in found if text not in before)
     except RecursionError:
         return ("the file is nested too deeply to be read",)
 
@@ -63,10 +66,20 @@ def _of_function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
 
 
 def _of_call(node: ast.Call, *, lingering: bool) -> Iterator[str]:
-    name, text = ast.unparse(node.func), ast.unparse(node)
+    name = _callee(node.func)
+    text = ast.unparse(node) if _ENDING.match(name) else ""  # of each call of a large file it would take a second
     if _LEAVES.match(text) or (lingering and _LINGERS.match(text)):
         yield f"`{text[:160]}` can end the process or act at its end"
     elif name.endswith(("setattr", "patch", "setitem", "patch.object")) and node.args:
         target = ast.unparse(node.args[0])
         if _PATCHED.search(target) or target in _MODULES:
             yield f"`{ast.unparse(node)[:160]}` replaces a part of the test runner"
+
+
+def _callee(node: ast.expr) -> str:
+    """``a.b.c`` as it is written; what is no name in front of the names is left empty."""
+    names: list[str] = []
+    while isinstance(node, ast.Attribute):
+        names.append(node.attr)
+        node = node.value
+    return ".".join((node.id if isinstance(node, ast.Name) else "", *reversed(names)))

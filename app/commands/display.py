@@ -18,8 +18,8 @@ from app.terminal import Terminal, cleaned
 
 _STAGES = {
     Stage.PREPARE: "Preparing a copy",
-    Stage.INDEX: "Reading the repository",
     Stage.BASELINE: "Running the tests as they are",
+    Stage.INDEX: "Reading the repository",
     Stage.PLAN: "Planning",
     Stage.ANSWER: "Looking for the answer",
     Stage.WORK: "Changing the code",

@@ -14,8 +14,8 @@ from app.report.pull_request import plan_text
 
 STAGES: dict[Stage, str] = {
     Stage.PREPARE: "Prepare the checkout",
-    Stage.INDEX: "Read the repository",
     Stage.BASELINE: "Run the tests as they are",
+    Stage.INDEX: "Read the repository",
     Stage.PLAN: "Plan",
     Stage.ANSWER: "Look for the answer",
     Stage.WORK: "Change the code",
@@ -24,9 +24,8 @@ STAGES: dict[Stage, str] = {
     Stage.REVIEW: "Read it once more",
     Stage.REPORT: "Write it down",
 }
-_COMMON = (Stage.PREPARE, Stage.INDEX)
-_ASKED = (*_COMMON, Stage.ANSWER, Stage.REPORT)
-_PLANNED = (*_COMMON, Stage.BASELINE, Stage.PLAN, Stage.REPORT)
+_ASKED = (Stage.PREPARE, Stage.INDEX, Stage.ANSWER, Stage.REPORT)
+_PLANNED = (Stage.PREPARE, Stage.BASELINE, Stage.INDEX, Stage.PLAN, Stage.REPORT)
 _FULL = tuple(stage for stage in STAGES if stage not in (Stage.ANSWER, Stage.REVIEW))
 _COURSES = {"ask": _ASKED, "plan": _PLANNED, "revise": _PLANNED}
 """Command → the stages to come; other commands go through the rest, with a review where one is set."""

@@ -29,7 +29,7 @@ from rich.table import Table
 CHECKOUT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(CHECKOUT))
 
-from agent.types import RunResult, TestRun  # noqa: E402
+from agent.types import START, RunResult, TestRun  # noqa: E402
 from app.devhub.devhub import DevHub, new_key  # noqa: E402
 from app.devhub.repo import SeenPull  # noqa: E402
 from app.devhub.serving import serving  # noqa: E402
@@ -100,20 +100,22 @@ class Seen:
     setup_s: float
     tests_s: float
     model_s: float
+    linters_s: float
     git_s: float
 
     @property
     def run_s(self) -> float:
+        """With the start of its process."""
         return sum(self.result.seconds.values())
 
     @property
     def engine_s(self) -> float:
-        """What the run took besides: index, context, tools, checkouts, sandbox starts."""
-        return self.run_s - self.setup_s - self.tests_s - self.model_s - self.git_s
+        """What the run took besides: its process and imports, context, tools, checkouts, reading reports, judging."""
+        return self.run_s - self.setup_s - self.tests_s - self.model_s - self.linters_s - self.git_s
 
     @property
     def service_s(self) -> float:
-        """Webhook, queue, fetching, publishing, comments, and the start of the run's process."""
+        """Webhook, queue, fetching, publishing, comments, and the end of the run's process."""
         return self.wall_s - self.run_s
 
     @property
@@ -189,6 +191,7 @@ def _carry_out(made: World, package: Package) -> Seen:
         setup_s=sum(e["seconds"] for e in events if e.get("text") == "set-up command"),
         tests_s=sum(e["run"]["seconds"] for e in events if e["kind"] == "test_run" and not e.get("kept")),
         model_s=sum(e["seconds"] for e in events if e["kind"] == "model_call"),
+        linters_s=sum(e["seconds"] for e in events if e.get("text") == "command"),
         git_s=sum(e["seconds"] for e in events if e.get("text") == "git"),
     )
 
@@ -221,17 +224,23 @@ def _times(seen: Iterable[Seen]) -> Table:
         "set-up",
         "tests",
         "model",
+        "linters",
         "git",
         "engine",
+        "of it start",
         "service",
         "engine / run",
         "tokens in",
         "out",
     )
     table = _empty("Where the time went", columns, right=columns[1:])
-    table.caption = "engine: the run without set-up, tests, model and git · service: the job without the run"
+    table.caption = (
+        "tests, linters and set-up: the commands in the sandbox, its own start-up included · git: what was waited for"
+        "\nengine: all that is left of the run, from the start of its process · service: the job without the run"
+    )
     for one in seen:
-        parts = (one.wall_s, one.setup_s, one.tests_s, one.model_s, one.git_s, one.engine_s, one.service_s)
+        parts = (one.wall_s, one.setup_s, one.tests_s, one.model_s, one.linters_s, one.git_s, one.engine_s)
+        parts += (one.result.seconds.get(START, 0.0), one.service_s)
         table.add_row(
             one.package.entry["name"],
             *(f"{part:.1f}" for part in parts),

@@ -290,8 +290,8 @@ REVIEW = Review(
 PROGRESS = Progress(
     stages=(
         StageState(Stage.PREPARE, "done", 1.2),
-        StageState(Stage.INDEX, "done", 0.4),
         StageState(Stage.BASELINE, "done", 3.4, "41 passed, 1 skipped"),
+        StageState(Stage.INDEX, "done", 0.4),
         StageState(Stage.PLAN, "done", 6.0),
         StageState(Stage.WORK, "running"),
     ),

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent import judge
-from agent.index.index import Index
+from agent.index.index import Index, Indexer
 from agent.index.source import TreeSource
 from agent.measure import Measure
 from agent.tools import Claim
@@ -85,11 +85,12 @@ def no_stage(stage: Stage) -> Iterator[None]:
 
 
 def measure(made: Bench, folder: Path) -> Measure:
+    indexer = Indexer(folder / "index.sqlite", jobs=1)
     return Measure(
         made.harness,
         Linters(made.harness, made.base),
-        before=Index.open(folder / "index.sqlite", TreeSource(made.base)),
-        store=folder / "index.sqlite",
+        indexer=indexer,
+        before=indexer.index(TreeSource(made.base)),
         baseline=Baseline(made.harness, made.base, Shelf(folder / "baselines")),
         isolation="",
         events=made.events,
