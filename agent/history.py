@@ -139,7 +139,7 @@ def _lines_of(digest: Message) -> list[str]:
 def _called(call: ToolCall) -> str:
     try:
         given = json.loads(call.arguments, strict=False)
-    except ValueError:
+    except (ValueError, RecursionError):
         given = {}
     known = given if isinstance(given, dict) else {}
     shown = ", ".join(f"{name}={_short(str(known[name]), 60)}" for name in _TELLING if known.get(name))

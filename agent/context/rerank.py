@@ -58,7 +58,7 @@ def rerank(
     try:
         reply = chooser.complete([Message.user(prompt)], schema=_SCHEMA, max_output_tokens=400)
         order = _order(reply.text, len(places))
-    except (GraftsmithError, LookupError, ValueError, TypeError, AttributeError):
+    except (GraftsmithError, LookupError, ValueError, TypeError, AttributeError, RecursionError):
         return result
     chosen_files = [i for i in order if i < len(files)]
     chosen_functions = [i - len(files) for i in order if i >= len(files)]

@@ -130,7 +130,7 @@ def _json(data: bytes) -> Problem | None:
 def _toml(data: bytes) -> Problem | None:
     try:
         tomllib.loads(data.decode("utf-8"))
-    except ValueError as error:  # of TOML and of UTF-8
+    except (ValueError, RecursionError) as error:  # of TOML and of UTF-8
         line = re.search(r"line (\d+)", str(error))
         return Problem(int(line.group(1)) if line else 0, str(error))
     return None

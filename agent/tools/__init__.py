@@ -78,8 +78,9 @@ def call(registry: Mapping[str, Tool[Any]], context: ToolContext, name: str, raw
         arguments = tool.arguments.model_validate(_parsed(raw_arguments, context.limits))
     except ValidationError as error:
         return _failed(f"Wrong arguments for {name}: {_problems(error)}.")
-    except ValueError as error:
-        return _failed(f"The arguments of {name} can't be read: {error}. Send one JSON object.")
+    except (ValueError, RecursionError) as error:
+        why = "they are nested too deeply" if isinstance(error, RecursionError) else str(error)
+        return _failed(f"The arguments of {name} can't be read: {why}. Send one JSON object.")
     try:
         return tool.run(context, arguments)
     except GraftsmithError as error:
@@ -104,10 +105,7 @@ def _failed(text: str) -> ToolResult:
 def _parsed(raw: str, limits: Limits) -> dict[str, Any]:
     if len(raw) > limits.argument_bytes:
         raise ValueError(f"they have {len(raw)} characters, at most {limits.argument_bytes} are taken")
-    try:
-        value = json.loads(raw or "{}", strict=False)  # models send raw newlines inside strings
-    except RecursionError as error:
-        raise ValueError("they are nested too deeply") from error
+    value = json.loads(raw or "{}", strict=False)  # models send raw newlines inside strings
     if not isinstance(value, dict):
         raise ValueError(f"they are {type(value).__name__}, not an object")
     if re.search(r"\\u[dD][89a-fA-F]", raw):

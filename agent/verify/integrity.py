@@ -205,7 +205,7 @@ def _changed(
 def _pyproject(source: str | None) -> Mapping[str, Any]:
     try:
         data: Any = tomllib.loads(source or "")
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         return {"pyproject.toml": str(error)}
     found = {}
     for key in _PYPROJECT:
@@ -214,8 +214,9 @@ def _pyproject(source: str | None) -> Mapping[str, Any]:
             value = value.get(part) if isinstance(value, dict) else None
         if value is not None:
             found[f"tool.{key}"] = value
-    points = data.get("project", {}).get("entry-points", {})
-    return {**found, **({"pytest11": points["pytest11"]} if "pytest11" in points else {})}
+    project = data.get("project")
+    points = project.get("entry-points") if isinstance(project, dict) else None
+    return {**found, **({"pytest11": points["pytest11"]} if isinstance(points, dict) and "pytest11" in points else {})}
 
 
 def _sections(source: str | None) -> Mapping[str, str]:
@@ -227,7 +228,7 @@ def _sections(source: str | None) -> Mapping[str, str]:
 def _package(source: str | None) -> Mapping[str, Any]:
     try:
         data = json.loads(source or "{}")
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         return {"package.json": str(error)}
     if not isinstance(data, dict):
         return {"package.json": "no object"}

@@ -319,7 +319,7 @@ def _version(files: Files) -> str:
 def _pyproject(files: Files) -> Mapping[str, Any]:
     try:
         return tomllib.loads(text(files, "pyproject.toml"))
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         return {}
 
 

@@ -178,7 +178,7 @@ def test_rerank_moves_and_never_adds(tmp_path: Path) -> None:
     assert by_function.files[0].path == result.functions[2].path
 
 
-@pytest.mark.parametrize("answer", ["", "not json", "[]", '{"order": 5}', '{"other": []}', "null"])
+@pytest.mark.parametrize("answer", ["", "not json", "[" * 100_000, "[]", '{"order": 5}', '{"other": []}', "null"])
 def test_a_useless_answer_changes_nothing(tmp_path: Path, answer: str) -> None:
     index = index_of(tmp_path, {"a.py": "def alpha(): return 1\n"})
     result = index.search("alpha")

@@ -285,6 +285,9 @@ def test_a_change_must_not_break_the_syntax() -> None:
         edited("a.py", b"x = (1)\n", [Edit("(1)", "(1")], check=Syntax())
     with pytest.raises(EditRefused, match="does not parse"):
         written("a.json", None, "{", check=Syntax())
+    for path, deep in (("a.json", "[" * 100_000), ("a.toml", "a = " + "[" * 5_000), ("a.py", "(" * 5_000)):
+        with pytest.raises(EditRefused, match="does not parse"):
+            written(path, None, deep, check=Syntax())
     with pytest.raises(EditRefused, match="no longer parse"):
         inserted("a.py", b"x = [\n1]\n", "x = [", "def f():", check=Syntax())
     assert edited("a.py", b"x = (1\ny = 2\n", [Edit("2", "3")], check=Syntax()) == b"x = (1\ny = 3\n"

@@ -76,6 +76,14 @@ def test_then_the_oldest_turns_become_a_digest() -> None:
     assert cut[-4:] == messages[-4:]
 
 
+def test_arguments_that_nobody_can_read_have_a_line_too() -> None:
+    odd = [ToolCall(id=text[:9], name="read", arguments=text) for text in ("[" * 100_000, '{"path": ', "5", "")]
+    turns = [[Message.assistant("", [call]), Message.tool(call, "wrong arguments")] for call in odd]
+    messages = [*HEAD, *(message for each in turns for message in each), *turn(1, 60), *turn(2, 60)]
+    digest = cut_back(messages, 600, estimate_tokens)[3].content
+    assert digest.count("- read(): wrong arguments") == 4
+
+
 def test_digests_are_joined_and_stay_short() -> None:
     messages = list(HEAD)
     for number in range(200):

@@ -46,6 +46,7 @@ KEYS = [
         ("read", "[" * 100_000, "nested too deeply"),
         ("write", json.dumps({"path": "a", "content": "x" * 10_000_000}), "at most"),
         ("edit", '{"path": "a.py", "edits": []}', "`edits`"),
+        ("edit", json.dumps({"path": "a.py", "edits": "[" * 100_000}), "nested too deeply"),
         ("edit", '{"path": "a.py", "edits": "x"}', "can't be read|`arguments`|`edits`"),
         ("edit", '{"path": "a.py"}', "`edits`: Field required"),
         ("edit", '{"path": "a.py", "search": "x"}', "`edits.0.replace`"),

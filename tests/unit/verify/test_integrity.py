@@ -244,6 +244,9 @@ def test_the_hunk_shows_the_test_and_nothing_else(findings: Changes) -> None:
             {"config_changed"},
         ),
         ("pyproject.toml", "[project]\nname = 'a'\n", "[project]\nname = 'a'\ndependencies = ['x']\n", set()),
+        ("pyproject.toml", "project = 3\ntool = 4\n", "project = {entry-points = 5}\n", set()),
+        ("pyproject.toml", "[project]\nname = 'a'\n", "a = " + "[" * 5_000, {"config_changed"}),
+        ("package.json", "{}", "[" * 100_000, {"config_changed"}),
         (
             "pyproject.toml",
             "[tool.coverage.report]\nfail_under = 90\n",

@@ -30,6 +30,16 @@ def test_a_project_whose_needs_can_not_be_had_is_installed_alone_and_the_failure
     assert made[-1][-7:] == ("--quiet", "--no-deps", "-e", ".;", "exit", "1;", "}")
 
 
+@pytest.mark.parametrize("content", [b"a = " + b"[" * 5_000, b"a = ", b"\xff"])
+def test_a_project_file_that_nobody_can_read_asks_for_nothing(content: bytes) -> None:
+    assert installed({"pyproject.toml": content}) == [("--", "pytest")]
+
+
+def test_tables_that_are_none_ask_for_nothing() -> None:
+    odd = b"project = 3\ntool = 4\nbuild-system = 5\ndependency-groups = 6\n"
+    assert installed({"pyproject.toml": odd})[-1][:3] == ("-e", ".", "||")
+
+
 @pytest.mark.parametrize(
     "declared",
     [
