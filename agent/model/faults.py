@@ -157,6 +157,7 @@ def from_status(
     sent: Collection[str] = (),
     secrets: Collection[str] = (),
     now: float | None = None,
+    came_as: str = "",
 ) -> GraftsmithError:
     """The error for an HTTP status, or for an error object inside a success.
 
@@ -167,9 +168,10 @@ def from_status(
         sent: optional parameters of the request, so that a refusal of one is recognised.
         secrets: values that must not occur in the message.
         now: seconds since the epoch, for dates in Retry-After.
+        came_as: what a person is told of where it stood; the status when not given.
     """
     said = excerpt(body, secrets)
-    why = f"HTTP {status}" + (f": {said}" if said else "")
+    why = (came_as or f"HTTP {status}") + (f": {said}" if said else "")
     text = f"{_code_of(body)} {said}".lower()
     # Into "not implemented" nothing is read: the text may quote the conversation.
     case = _ELSE if status in _PLAIN else next((case for case in _BEFORE if case.fits(status, text)), None)
@@ -193,7 +195,9 @@ def from_payload(error: object, *, sent: Collection[str] = (), secrets: Collecti
     if not 300 <= status < 600:
         # Nothing says whose fault it is. A request that was accepted and then failed is worth another try.
         status = 400 if "invalid" in f"{code} {_type_of(error)}".lower() else 500
-    return from_status(status, {"error": error}, {}, sent=sent, secrets=secrets)
+    named = excerpt(str(code), secrets) if code else ""
+    came_as = f"HTTP 200 with the error {named}" if named else "HTTP 200 with an error"
+    return from_status(status, {"error": error}, {}, sent=sent, secrets=secrets, came_as=came_as)
 
 
 def _type_of(error: object) -> str:

@@ -65,6 +65,117 @@ def test_how_long_to_wait(headers: dict[str, str], body: object, seconds: float 
     assert error.after_s == (None if seconds is None else pytest.approx(seconds))
 
 
+NO_CREDIT = [
+    {"message": "x", "type": "insufficient_quota"},
+    {"message": "You exceeded your current quota, please check your plan"},
+    {"message": "Your credit balance is too low to access the API"},
+    {"message": "Insufficient credits. Add more"},
+    {"message": "Your account is not active, please check your billing details"},
+]
+TOO_LONG = [
+    {"message": "x", "code": "context_length_exceeded"},
+    {"message": "the request exceeds the context length of the model"},
+    {"message": "Requested tokens exceed context window of 2048"},
+    {"message": "the request exceeds the available context size"},
+    {"message": "x", "type": "exceed_context_size_error"},
+    {"message": "This model's maximum context is 8192"},
+    {"message": "Too many tokens: 9000 > 8192"},
+    {"message": "prompt is too long: 210000 tokens > 200000"},
+    {"message": "input is too long for requested model"},
+    {"message": "Please reduce the length of the messages"},
+]
+FILTERED = [
+    {"message": "x", "code": "content_filter"},
+    {"message": "Output blocked by content filter policy"},
+    {"message": "x", "code": "content_policy_violation"},
+    {"message": "The response was filtered due to our content management policy"},
+]
+UNREADABLE_CALL = [
+    {"message": "x", "code": "tool_use_failed"},
+    {"message": "Failed to parse tool call arguments as JSON"},
+    {"message": "Failed to call a function. Please adjust your prompt"},
+]
+SLOW_DOWN = [
+    {"message": "x", "code": "rate_limit_exceeded"},
+    {"message": "Rate limit reached for requests"},
+    {"message": "Too Many Requests"},
+]
+BUSY = [
+    {"message": "x", "type": "overloaded_error"},
+    {"message": "x", "type": "server_error"},
+    {"message": "Internal error encountered"},
+    {"message": "The service is temporarily unable to answer"},
+    {"message": "Something went wrong, try again"},
+]
+NO_MODEL = [{"message": "x", "code": "model_not_found"}, {"message": "Model not found: m"}]
+WORDS = {
+    errors.QuotaExhausted: NO_CREDIT,
+    errors.ContextTooLong: TOO_LONG,
+    errors.ContentRefused: FILTERED,
+    errors.MalformedReply: UNREADABLE_CALL,
+    errors.RateLimited: SLOW_DOWN,
+    errors.Overloaded: BUSY,
+    errors.ModelMissing: NO_MODEL,
+}
+
+
+@pytest.mark.parametrize(("expected", "said"), [(e, said) for e, every in WORDS.items() for said in every])
+def test_words_say_what_it_is_where_the_status_does_not(expected: type, said: dict[str, str]) -> None:
+    assert type(faults.from_status(400, {"error": said}, {}, now=NOW)) is expected
+    # Into "not implemented" nothing is read.
+    assert type(faults.from_status(505, {"error": said}, {}, now=NOW)) is errors.RequestRefused
+
+
+@pytest.mark.parametrize(
+    ("status", "said", "expected"),
+    [
+        (401, "You exceeded your current quota", errors.KeyRefused),
+        (429, "Too many tokens per minute", errors.RateLimited),
+        (413, "", errors.ContextTooLong),
+        *((status, "", errors.Overloaded) for status in (408, 409, 425, 500, 502, 503, 504, 520, 529, 599)),
+        *((status, "", errors.RequestRefused) for status in (301, 307, 308, 400, 405, 418, 501, 505)),
+    ],
+)
+def test_statuses_that_words_do_not_change(status: int, said: str, expected: type) -> None:
+    assert type(faults.from_status(status, {"error": said}, {}, now=NOW)) is expected
+
+
+@pytest.mark.parametrize(
+    ("sent", "said"),
+    [
+        ("stream_options", "Unknown parameter: include_usage"),
+        ("response_format", "json_schema is not supported"),
+        ("response_format", "json_object is unavailable"),
+        ("response_format", "Structured outputs are not available"),
+        ("response_format", "grammar can't be used: unexpected type"),
+        ("max_tokens", "Unsupported parameter. Use 'max_completion_tokens' instead"),
+        ("tools", "tool_choice is not allowed"),
+        ("tools", "tool use is not permitted"),
+        ("tools", "function calling is disabled"),
+        ("tools", "unrecognized argument: functions"),
+        ("stream", "stream is not supported"),
+    ],
+)
+def test_words_that_refuse_a_parameter(sent: str, said: str) -> None:
+    every = {"tools", "response_format", "stream_options", "stream", "max_tokens"}
+    error = faults.from_status(400, {"error": {"message": said}}, {}, sent=every)
+    assert isinstance(error, errors.Unsupported) and error.parameter == sent
+    assert not isinstance(faults.from_status(400, {"error": said}, {}, sent=every - {sent}), errors.Unsupported)
+    assert not isinstance(faults.from_status(429, {"error": said}, {}, sent=every), errors.Unsupported)
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ({"message": "model is melting"}, "HTTP 200 with an error: model is melting"),
+        ({"message": "busy", "code": 429}, "HTTP 200 with the error 429: busy"),
+        ("plain", "HTTP 200 with an error: plain"),
+    ],
+)
+def test_an_error_inside_a_success_is_told_as_one(error: object, told: str) -> None:
+    assert faults.from_payload(error).why == told
+
+
 def test_every_error_of_the_table_can_be_told_apart() -> None:
     classes = [rule.error for rule in errors.RECOVERIES]
     assert len(set(classes)) == len(classes)
