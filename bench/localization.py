@@ -1,6 +1,7 @@
 """How well the index finds what an issue's fix touches: files, functions, and what fits into a prompt.
 
     .venv/bin/python -m bench.localization --cases dev.jsonl --repos repos.json [--by-repo] [--out FILE]
+    .venv/bin/python -m bench.localization --cases dev.jsonl --repos repos.json --weights folds.json
     .venv/bin/python -m bench.localization --cases dev.jsonl --repos repos.json --embeddings http://127.0.0.1:8091/v1
     .venv/bin/python -m bench.localization --own
 
@@ -20,12 +21,13 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from agent.context.build import build
-from agent.context.search import FunctionHit
+from agent.context.build import render
+from agent.context.rank import Weights, read_weights
+from agent.context.search import FunctionHit, search
 from agent.context.semantic import Semantic
 from agent.index.history import Commit, log_arguments, parse_log
 from agent.index.index import Indexer
@@ -78,7 +80,10 @@ class Commitish:
         self._reader.stdout.read(1)
         return content
 
-    def close(self) -> None:
+    def __enter__(self) -> Commitish:
+        return self
+
+    def __exit__(self, *_: object) -> None:
         if self._reader is not None and self._reader.stdin is not None:
             self._reader.stdin.close()
             self._reader.wait()
@@ -99,6 +104,8 @@ class Options:
     budgets: tuple[int, ...]
     embeddings: str = ""
     """Address of an OpenAI-compatible endpoint; '' leaves meaning out."""
+    weights: Mapping[str, Weights] = field(default_factory=dict)
+    """Case → weights that never saw it; those that ship for the others."""
     k: int = 20
 
 
@@ -127,14 +134,14 @@ def _meaning(options: Options) -> Semantic | None:
 
 def _one(case: Mapping[str, Any], indexer: Indexer, meaning: Semantic | None, options: Options) -> dict[str, Any]:
     git = options.repos[case["repo"]]
-    tree = Commitish(git, case["base_commit"], options.suffixes)
-    try:
+    learned = options.weights.get(case["instance_id"])
+    with Commitish(git, case["base_commit"], options.suffixes) as tree:
         began = time.perf_counter()
         index = indexer.index(TreeSource(tree))
         index.meaning = meaning
         past = history(git, case["base_commit"], options.history) if options.history else None
         issue = case["problem_statement"]
-        result = index.search(issue, options.k, past)
+        result = search(index, issue, options.k, past, learned)
         seconds = time.perf_counter() - began
         index.search("warm up", options.k)
         began = time.perf_counter()
@@ -143,7 +150,7 @@ def _one(case: Mapping[str, Any], indexer: Indexer, meaning: Semantic | None, op
         title, _, body = issue.partition("\n")
         shown = {}
         for budget in options.budgets:
-            text = build(index, Task(title=title, body=body), budget, "bench", history=past)
+            text = render(index, Task(title=title, body=body), result, budget, "bench")
             shown[str(budget)] = shown_functions(text, result.functions)
         return {
             "files": [hit.path for hit in result.files],
@@ -152,22 +159,27 @@ def _one(case: Mapping[str, Any], indexer: Indexer, meaning: Semantic | None, op
             "seconds": round(seconds, 3),
             "query_ms": round(query_ms, 1),
         }
-    finally:
-        tree.close()
 
 
 _NUMBERED = re.compile(r"^ *(\d+) ", re.M)
 
 
 def shown_functions(text: str, ranked: Sequence[FunctionHit]) -> list[str]:
-    """Which ranked functions stand whole in a context: under their file's heading, with every one of their lines."""
+    """Which ranked functions stand whole in a context: under their file's headings, with every one of their lines."""
     lines: dict[str, set[int]] = {}
     for section in text.split("\n== ")[1:]:
         path, _, body = section.partition("\n")
-        lines[path] = {int(number) for number in _NUMBERED.findall(body.partition("\n\n")[0])}
+        # An example of the house style may come from a file that stands above already.
+        lines.setdefault(path, set()).update(map(int, _NUMBERED.findall(body.partition("\n\n")[0])))
     return [
         f"{hit.path}::{hit.name}" for hit in ranked if set(range(hit.start, hit.end + 1)) <= lines.get(hit.path, set())
     ]
+
+
+def _weights(folds: Path | None) -> dict[str, Weights]:
+    """Case → weights of the fold without it."""
+    data = json.loads(folds.read_text()) if folds else []
+    return {case: read_weights(fold["weights"]) for fold in data for case in fold["ids"]}
 
 
 # ── scores ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -217,6 +229,7 @@ def main() -> None:
     parser.add_argument("--suffix", nargs="*", default=[".py"])
     parser.add_argument("--budget", type=int, nargs="*", default=[8000], help="tokens of the context; several, or none")
     parser.add_argument("--embeddings", default="", help="OpenAI-compatible address; see bench.embedding_endpoint")
+    parser.add_argument("--weights", type=Path, help="folds of bench.fit_weights; their cases only")
     parser.add_argument("--only", default="", help="part of an instance id or repository")
     parser.add_argument("--every", type=int, default=1, help="take every n-th case")
     parser.add_argument("--by-repo", action="store_true")
@@ -233,6 +246,8 @@ def main() -> None:
         cases = [json.loads(line) for path in arguments.cases for line in path.read_text().splitlines()]
         repos, suffixes = json.loads(arguments.repos.read_text()), tuple(arguments.suffix)
     cases = [case for case in cases if arguments.only in case["instance_id"] or arguments.only in case["repo"]]
+    learned = _weights(arguments.weights)
+    cases = [case for case in cases if not learned or case["instance_id"] in learned]
     options = Options(
         repos,
         arguments.store,
@@ -240,6 +255,7 @@ def main() -> None:
         suffixes,
         () if arguments.own else tuple(arguments.budget),
         arguments.embeddings,
+        learned,
     )
     rows = list(run(cases[:: arguments.every], options))
     if not rows:

@@ -74,11 +74,16 @@ def build(
     result = index.search(query(task), history=history)
     if chooser is not None:
         result = rerank(result, index, query(task), chooser, seed=seed)
+    return render(index, task, result, budget_tokens, seed, count=count)
+
+
+def render(
+    index: Index, task: Task, result: SearchResult, budget_tokens: int, seed: str, *, count: Count = estimate_tokens
+) -> str:
+    """The context of a task for which ``result`` was found; see :func:`build`."""
     page = _Page(budget_tokens, count)
     page.add(facts(index), _OVERVIEW)
-    for path, text in conventions(index):
-        page.add_fenced("conventions", path, text, seed, _CONVENTIONS)
-        break
+    page.add_fenced("conventions", *conventions(index), seed, _CONVENTIONS)
     wants_documents = asked(query(task))
     reserved = budget_tokens * (_TESTS + _NEIGHBOURS + wants_documents * _DOCUMENTS)
     shown = _functions(index, result, seed, page, page.left - reserved)

@@ -25,8 +25,20 @@ class Candidate(NamedTuple):
     symbol: Symbol
 
 
+class Measures(NamedTuple):
+    """What each candidate shows by itself."""
+
+    owners: NDArray[np.intp]
+    """N: file of each."""
+    values: Mapping[str, Floats]
+    """Name → N."""
+
+
 class FunctionFeatures(NamedTuple):
-    candidates: Sequence[Candidate]
+    """Candidates held against each other."""
+
+    at: NDArray[np.intp]
+    """N: position of each among those that were measured."""
     names: Sequence[str]
     values: NDArray[np.float32]
     """N × D"""
@@ -48,36 +60,51 @@ def candidates(evidence: Evidence, files: Sequence[int]) -> list[Candidate]:
     return [candidate for file in files for candidate in found[file]]
 
 
-def features(evidence: Evidence, files: Sequence[int], file_scores: Floats) -> FunctionFeatures:
-    """Features of every function of ``files``; ``file_scores`` (F) are those of the first stage."""
-    found = candidates(evidence, files)
-    if not found:
-        return FunctionFeatures(found, (), np.zeros((0, 0), np.float32))
-    chunks = np.array([candidate.chunk for candidate in found])
-    owners = np.array([candidate.file for candidate in found])
-    columns: dict[str, NDArray[np.float32]] = {}
-    for name, scores in (
-        ("whole", evidence.whole),
-        ("title", evidence.title),
-        ("prose", evidence.prose),
-    ):
-        values = scores.chunks[chunks]
-        columns[f"{name}: score"] = values / max(1e-6, float(np.max(values)))
+_TEXTS = ("whole", "title", "prose")
+"""BM25 scores; they count as a share of the best, by rank, and by rank in the file."""
+
+
+def measure(evidence: Evidence, found: Sequence[Candidate]) -> Measures:
+    chunks = np.array([candidate.chunk for candidate in found], np.intp)
+    said = _said(evidence)
+    own = np.array([_named(candidate, evidence, said) for candidate in found], np.float32).reshape(-1, len(_NAMED))
+    texts = zip(_TEXTS, (evidence.whole, evidence.title, evidence.prose), strict=True)
+    return Measures(
+        np.array([candidate.file for candidate in found], np.intp),
+        {
+            **{name: scores.chunks[chunks] for name, scores in texts},
+            **dict(zip(_NAMED, own.T, strict=True)),
+            "traceback": _frames(evidence, found),
+            "linked": _links(evidence, found),
+            "uses names": _uses(evidence, chunks),
+        },
+    )
+
+
+def features(measures: Measures, files: Sequence[int], file_scores: Floats) -> FunctionFeatures:
+    """Features of the functions of ``files``, in their order; ``file_scores`` (F) are those of the first stage."""
+    position = np.full(len(file_scores), len(files), np.intp)
+    position[list(files)] = np.arange(len(files))
+    at = np.argsort(position[measures.owners], kind="stable")
+    at = at[position[measures.owners[at]] < len(files)]
+    if not len(at):
+        return FunctionFeatures(at, (), np.zeros((0, 0), np.float32))
+    columns = {name: values[at] for name, values in measures.values.items()}
+    owners = measures.owners[at]
+    for name in _TEXTS:
+        values = columns.pop(name)
+        columns[f"{name}: score"] = _share(values)
         columns[f"{name}: rank"] = 1.0 / (1.0 + _ranks(values))
         columns[f"{name}: in file"] = 1.0 / (1.0 + _ranks_within(values, owners))
-    rank = {file: i for i, file in enumerate(files)}
-    top = max(1e-6, float(np.max(file_scores[list(files)])))
-    columns["file: score"] = file_scores[owners] / top
-    columns["file: rank"] = np.array([1.0 / (1 + rank[file]) for file in owners.tolist()])
-    said = _said(evidence)
-    own = np.array([_named(candidate, evidence, said) for candidate in found], dtype=np.float32)
-    for at, name in enumerate(_NAMED):
-        columns[name] = own[:, at]
-    columns["traceback"] = _frames(evidence, found)
-    columns["linked"] = _links(evidence, found)
-    columns["uses names"] = _uses(evidence, chunks)
+    columns["uses names"] = _share(columns["uses names"])
+    columns["file: score"] = file_scores[owners] / max(1e-6, float(np.max(file_scores[list(files)])))
+    columns["file: rank"] = 1.0 / (1.0 + position[owners])
     names = tuple(columns)
-    return FunctionFeatures(found, names, np.stack([columns[n].astype(np.float32) for n in names], axis=1))
+    return FunctionFeatures(at, names, np.stack([columns[n].astype(np.float32) for n in names], axis=1))
+
+
+def _share(values: Floats) -> Floats:
+    return values / max(1e-6, float(np.max(values)))
 
 
 def _ranks(values: Floats) -> Floats:
@@ -87,7 +114,7 @@ def _ranks(values: Floats) -> Floats:
     return out
 
 
-def _ranks_within(values: Floats, owners: NDArray[np.int64]) -> Floats:
+def _ranks_within(values: Floats, owners: NDArray[np.intp]) -> Floats:
     out = np.empty(len(values), np.float32)
     for owner in np.unique(owners):
         inside = np.flatnonzero(owners == owner)
@@ -186,7 +213,7 @@ def _links(evidence: Evidence, found: Sequence[Candidate]) -> Floats:
     return out
 
 
-def _uses(evidence: Evidence, chunks: NDArray[np.int64]) -> Floats:
+def _uses(evidence: Evidence, chunks: NDArray[np.intp]) -> Floats:
     """How many rare identifiers of the issue stand in the function, exactly as spelled."""
     corpus = evidence.index.corpus
     total = len(corpus.chunk_file)
@@ -195,5 +222,4 @@ def _uses(evidence: Evidence, chunks: NDArray[np.int64]) -> Floats:
         where, _ = corpus.of_word(name)
         if 0 < len(where) < total / 10:
             all_[where] += np.log1p(total / len(where))
-    values = all_[chunks]
-    return (values / max(1e-6, float(np.max(values)))).astype(np.float32)
+    return all_[chunks]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from agent.index.index import Index
 from agent.index.record import Symbol
@@ -27,11 +27,11 @@ def facts(index: Index) -> str:
     return "\n".join(section for section in sections if section)
 
 
-def conventions(index: Index) -> Iterator[tuple[str, str]]:
-    """(path, text) of the files that say how the project wants to be changed. Untrusted."""
-    for path in CONVENTIONS:
-        if path in index.graph.number:
-            yield path, index.text(path).strip()
+def conventions(index: Index) -> tuple[str, str]:
+    """(path, text) of the most specific file that says how the project wants to be changed; untrusted. ('', '') where
+    there is none."""
+    path = next((path for path in CONVENTIONS if path in index.graph.number), "")
+    return path, index.text(path).strip() if path else ""
 
 
 def repository_map(index: Index, tokens: int, *, count: Count = estimate_tokens) -> str:

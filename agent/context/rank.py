@@ -1,7 +1,7 @@
 """Joins signals into one score: a weighted sum, with weights from ``weights.json``.
 
 A signal enters twice: as its share of the best value, and as ``1 / (1 + rank / 5)``, which forgets how far apart
-neighbours are. The weights were fitted on the development cases; nothing else was.
+neighbours are. The weights are fitted by ``bench/fit_weights.py``.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from importlib import resources
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,11 @@ class Weights(NamedTuple):
 @functools.cache
 def weights() -> Weights:
     """The weights that ship."""
-    data = json.loads(resources.files("agent.context").joinpath("weights.json").read_text(encoding="utf-8"))
+    return read_weights(json.loads(resources.files("agent.context").joinpath("weights.json").read_text("utf-8")))
+
+
+def read_weights(data: Mapping[str, Any]) -> Weights:
+    """Weights of the form of ``weights.json``."""
     files = {name: (float(share), float(rank)) for name, (share, rank) in data["files"].items()}
     return Weights(files, {name: float(weight) for name, weight in data["functions"].items()})
 
@@ -56,7 +60,7 @@ class Ranked(NamedTuple):
         return (*found[:most], *((Reason("other", rest),) if len(found) > most else ()))
 
 
-def rank_files(signals: Mapping[str, Floats], prior: Floats) -> Ranked:
+def rank_files(signals: Mapping[str, Floats], prior: Floats, learned: Weights) -> Ranked:
     """Score every file.
 
     Args:
@@ -65,7 +69,7 @@ def rank_files(signals: Mapping[str, Floats], prior: Floats) -> Ranked:
     """
     total = np.zeros(len(prior), np.float32)
     parts: dict[str, Floats] = {}
-    for name, (share, rank) in weights().files.items():
+    for name, (share, rank) in learned.files.items():
         values = signals.get(name)
         if values is None or not len(values) or np.max(values) <= 0:
             continue
@@ -127,8 +131,7 @@ def by_rank(values: Floats) -> Floats:
     return out
 
 
-def rank_functions(names: Sequence[str], values: NDArray[np.float32]) -> NDArray[np.float32]:
+def rank_functions(names: Sequence[str], values: NDArray[np.float32], learned: Weights) -> NDArray[np.float32]:
     """Scores (N) of functions with features ``values`` (N × D) called ``names``."""
-    learned = weights().functions
-    row = np.array([learned.get(name, 0.0) for name in names], dtype=np.float32)
+    row = np.array([learned.functions.get(name, 0.0) for name in names], dtype=np.float32)
     return values @ row if len(values) else np.zeros(0, np.float32)

@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from agent.context.functions import FunctionFeatures, features
+from agent.context.functions import FunctionFeatures, candidates, features, measure
 from agent.context.issue import read_issue
-from agent.context.rank import Ranked, Reason, best_first, rank_files, rank_functions, second_look, weights
+from agent.context.rank import Ranked, Reason, Weights, best_first, rank_files, rank_functions, second_look, weights
 from agent.context.signals import Evidence, companions, gather, prior
 from agent.index.history import Commit
 from agent.index.index import Index
@@ -53,39 +53,42 @@ def search(
     query: str,
     k: int = 20,
     history: Sequence[Commit] | None = None,
+    learned: Weights | None = None,
 ) -> SearchResult:
-    """See :meth:`agent.index.index.Index.search`."""
+    """See :meth:`agent.index.index.Index.search`.
+
+    Args:
+        learned: other weights than those that ship.
+    """
     if not index.paths or not query.strip():
         return SearchResult((), ())
     issue = read_issue(query)
     meaning = index.meaning.scores(index, issue) if index.meaning is not None else None
     evidence = gather(index, issue, history, meaning)
-    ranked = rank_files(evidence.files, prior(index))
+    learned = learned or weights()
+    ranked = rank_files(evidence.files, prior(index), learned)
     first = best_first(ranked.scores)[:1].tolist()
     if first:
         ranked = second_look(ranked, companions(index, *first), prior(index))
     order = best_first(ranked.scores).tolist()
     hits = tuple(Hit(index.paths[f], float(ranked.scores[f]), ranked.why(f)) for f in order[:k])
-    return SearchResult(hits, _functions(index, evidence, ranked, order[:FILES_FOR_FUNCTIONS]))
+    return SearchResult(hits, _functions(evidence, ranked, order[:FILES_FOR_FUNCTIONS], learned))
 
 
-def _functions(index: Index, evidence: Evidence, ranked: Ranked, files: Sequence[int]) -> tuple[FunctionHit, ...]:
-    found = features(evidence, files, ranked.scores)
-    scores = rank_functions(found.names, found.values)
-    order = np.argsort(-scores, kind="stable")[:FUNCTIONS]
-    return tuple(
-        _hit(index, found, at, float(scores[at]), explained=rank < _EXPLAINED) for rank, at in enumerate(order.tolist())
-    )
+def _functions(evidence: Evidence, ranked: Ranked, files: Sequence[int], learned: Weights) -> tuple[FunctionHit, ...]:
+    found = candidates(evidence, files)
+    table = features(measure(evidence, found), files, ranked.scores)
+    scores = rank_functions(table.names, table.values, learned)
+    hits = []
+    for rank, row in enumerate(np.argsort(-scores, kind="stable")[:FUNCTIONS].tolist()):
+        file, _, symbol = found[table.at[row]]
+        why = _why(table, row, learned) if rank < _EXPLAINED else ()
+        path = evidence.index.paths[file]
+        hits.append(FunctionHit(path, symbol.name, symbol.start, symbol.end, float(scores[row]), why))
+    return tuple(hits)
 
 
-def _hit(index: Index, found: FunctionFeatures, at: int, score: float, *, explained: bool) -> FunctionHit:
-    candidate = found.candidates[at]
-    why = _why(found, at) if explained else ()
-    symbol = candidate.symbol
-    return FunctionHit(index.paths[candidate.file], symbol.name, symbol.start, symbol.end, score, why)
-
-
-def _why(found: FunctionFeatures, at: int, *, most: int = 6) -> tuple[Reason, ...]:
-    learned = weights().functions
-    parts = [Reason(name, learned.get(name, 0.0) * float(found.values[at, j])) for j, name in enumerate(found.names)]
+def _why(found: FunctionFeatures, row: int, learned: Weights, *, most: int = 6) -> tuple[Reason, ...]:
+    values = zip(found.names, found.values[row].tolist(), strict=True)
+    parts = [Reason(name, learned.functions.get(name, 0.0) * value) for name, value in values]
     return tuple(sorted((part for part in parts if part.weight), key=lambda part: -abs(part.weight))[:most])
