@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import shutil
 import sys
+import tempfile
 import zipfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -34,8 +35,12 @@ _SUPER_POM: Final = "org/apache/maven/model/pom-4.0.0.xml"
 
 def defaults(path: str) -> Mapping[str, tuple[str, ...]]:
     """Client → hosts, of those clients that are found on ``path`` and answer."""
-    with ThreadPoolExecutor(len(_ASKED), thread_name_prefix="clients") as pool:
-        answers = dict(zip(_ASKED, pool.map(lambda argv: _answer(argv, path), _ASKED.values()), strict=True))
+    # Some write a log at home even when they are only asked.
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home,
+        ThreadPoolExecutor(len(_ASKED), "clients") as pool,
+    ):
+        answers = dict(zip(_ASKED, pool.map(lambda argv: _answer(argv, path, home), _ASKED.values()), strict=True))
     answers["maven"] = _super_pom(path)
     found = {client: tuple(dict.fromkeys(_hosts(text))) for client, text in answers.items()}
     # RubyGems asks a host of this name for what depends on what, whatever its source is called.
@@ -43,11 +48,11 @@ def defaults(path: str) -> Mapping[str, tuple[str, ...]]:
     return {client: hosts for client, hosts in found.items() if hosts}
 
 
-def _answer(argv: tuple[str, ...], path: str) -> str:
+def _answer(argv: tuple[str, ...], path: str, home: str) -> str:
     """Without the person's own settings: those are read elsewhere, and win."""
     if shutil.which(argv[0], path=path) is None:
         return ""
-    env = {**process.CLEAN_ENV, "PATH": path, "HOME": "/nonexistent"}
+    env = {**process.CLEAN_ENV, "PATH": path, "HOME": home}
     with suppress(SandboxError):
         done = process.run(list(argv), env=env, cwd=Path("/"), limits=Limits(wall_s=20), split_stderr=True)
         return done.stdout.decode("utf-8", "replace") if done.ok else ""

@@ -33,6 +33,18 @@ def test_each_client_is_asked_for_what_it_comes_with(tmp_path: Path) -> None:
     assert len(found["pip"]) == 2, "the index, and where its files are"
 
 
+def test_what_clients_write_at_home_is_gone_again(tmp_path: Path) -> None:
+    tools, told = tmp_path / "bin", tmp_path / "home"
+    program(tools, "npm", "https://js.invalid/")
+    script = (
+        (tools / "npm").read_text().replace("#!/bin/sh\n", f'#!/bin/sh\nmkdir "$HOME/.npm"\necho "$HOME" > {told}\n')
+    )
+    (tools / "npm").write_text(script)
+    assert defaults(f"{tools}:/usr/bin:/bin")["npm"] == ("js.invalid",)
+    home = Path(told.read_text().strip())
+    assert home.parent.is_dir() and not home.exists()
+
+
 def test_a_client_that_is_missing_or_fails_has_none(tmp_path: Path) -> None:
     program(tmp_path / "bin", "npm", "https://js.invalid/", code=1)
     assert defaults(f"{tmp_path / 'bin'}:{tmp_path}{os.sep}nothing").keys() <= {"pip"}
