@@ -40,6 +40,11 @@ def test_mixed_endings_stay_where_they_are() -> None:
     assert one(data, "two\nthree\nfour\n", "two\nTHREE\nfour\n") == b"one\r\ntwo\nTHREE\r\nfour\nfive\r\n"
     assert one(data, "two\n", "two\nnew\n") == b"one\r\ntwo\nnew\nthree\r\nfour\nfive\r\n"
     assert one(data, "three\nfour", "three\nnew\nfour") == b"one\r\ntwo\nthree\r\nnew\r\nfour\nfive\r\n"
+    assert one(data, "ree", "ree\nnew") == b"one\r\ntwo\nthree\r\nnew\r\nfour\nfive\r\n", (
+        "as the line that it is part of"
+    )
+    assert one(data, "our", "our\nnew") == b"one\r\ntwo\nthree\r\nfour\nnew\nfive\r\n"
+    assert one(b"a\r\nb\nc\r\nxd", "d", "d\ne") == b"a\r\nb\nc\r\nxd\r\ne", "as most lines, where none follows"
 
 
 def test_a_lone_carriage_return_is_a_character() -> None:
@@ -96,6 +101,11 @@ def test_two_places_are_named() -> None:
     assert one(data, "def prod():\n    debug = True", "def prod():\n    debug = False").endswith(b"debug = False\n")
 
 
+def test_of_many_places_the_first_are_named() -> None:
+    assert "10 matches, lines 1, 2, 3, 4, 5, 6, 7, 8 and …" in refusal(b"a = 1\n" * 10, "a = 1", "a = 2")
+    assert "8 matches, lines 1, 2, 3, 4, 5, 6, 7 and 8" in refusal(b"a = 1\n" * 8, "a = 1", "a = 2")
+
+
 def test_overlapping_places_are_two() -> None:
     assert "2 matches" in refusal(b"aaa\n", "aa", "b")
 
@@ -123,6 +133,20 @@ def test_an_uneven_indentation_is_refused() -> None:
     )
 
 
+def test_only_white_space_is_an_indentation() -> None:
+    assert "No match" in refusal(b"ax = 1\nay = 2\n", "x = 1\ny = 2\n", "x = 3\ny = 4\n")
+
+
+def test_a_line_end_that_the_file_lacks_is_not_matched_with_another_indentation() -> None:
+    assert "No match" in refusal(b"if a:\n    x = 1", "x = 1\n", "x = 2\n")
+
+
+@pytest.mark.parametrize("replace", ["", "z = 1\n"])
+def test_a_shifted_place_is_not_taken_where_the_edit_may_be_made_already(replace: str) -> None:
+    data = b"if a:\n    x = 1\n    y = 1\nz = 1\n"
+    assert "another indentation" in refusal(data, "x = 1\ny = 1\n", replace)
+
+
 def test_a_shifted_place_must_be_the_only_one() -> None:
     data = b"if a:\n    x = 1\n    y = 1\nif b:\n        x = 1\n        y = 1\n"
     assert "2 matches, lines 2 and 5" in refusal(data, "x = 1\ny = 1\n", "x = 2\ny = 1\n")
@@ -135,6 +159,9 @@ def test_a_replacement_that_can_not_be_shifted_is_refused() -> None:
 
 def test_line_numbers_in_the_search_text_are_told() -> None:
     assert "line numbers" in refusal(b"a = 1\nb = 2\n", "1|a = 1\n2|b = 2", "a = 2")
+    for search in ("a = 2", "1|a = 1\nb = 3", "    a = 3", "\ta = 3"):
+        said = refusal(b"a = 1\nb = 2\n", search, "x")
+        assert "line numbers" not in said and "tabs" not in said
 
 
 def test_no_match_shows_the_nearest_lines() -> None:
@@ -182,6 +209,7 @@ def test_all_edits_or_none() -> None:
     )
     with pytest.raises(EditRefused, match="Edit 2 of 2: No match"):
         edited("x.py", data, [Edit("a = 1", "a = 10"), Edit("missing", "x")])
+    assert edited("x.py", b"ab\n", [Edit("b", "y"), Edit("a", "x")]) == b"xy\n", "neighbours do not overlap"
     with pytest.raises(EditRefused, match="overlap, line 2"):
         edited("x.py", data, [Edit("a = 1\nb", "x"), Edit("b = 2", "y")])
 
@@ -343,6 +371,8 @@ def test_insert_puts_whole_lines() -> None:
     assert inserted("a.py", b"class K:\n    a = 1\n    b = 1\n", "a = 1\nb = 1\n", "c = 1\n").endswith(b"    c = 1\n")
     with pytest.raises(EditRefused, match="already"):
         inserted("a.py", b"a\nx\nb\n", "a", "x")
+    with pytest.raises(EditRefused, match="already"):
+        inserted("a.py", b"x\na\n", "a", "x", before=True)
     with pytest.raises(EditRefused, match="2 matches"):
         inserted("a.py", b"a\na\n", "a", "x")
     with pytest.raises(EditRefused, match="empty"):

@@ -35,6 +35,7 @@ def test_odd_files_are_decoded_or_counted(tmp_path: Path) -> None:
     )
     assert index.search("find_me_here").files[0].path == "good.py"
     assert [item.path for item in index.symbols("latin")] == ["bad.py"]
+    assert [hit.path for hit in index.search("caf\u00e9").files] == ["bad.py"], "no letter is lost"
     assert [item.path for item in index.symbols("wide_text")] == ["gen.js"]
     assert index.report.skipped["binary"] == 2
     assert "logo.py" not in index.paths

@@ -214,6 +214,7 @@ def test_missing_usage_is_estimated_and_ends_the_budget(client_for: Make, usage:
         assert 3 <= len(server.requests) <= 5
     assert meter.usage.estimated and meter.usage.dollars is None
     assert 2400 < meter.usage.output_tokens < 6000
+    assert meter.usage.input_tokens > 3 * meter.usage.calls
 
 
 def test_budget_is_checked_before_the_call(client_for: Make) -> None:

@@ -49,7 +49,7 @@ def test_cut(text: str) -> None:
     assert is_cut(text)
 
 
-@pytest.mark.parametrize("text", ["", "plain", '{"a": "{["}', '{"a": "\\""}', "{'a': 1}", "}{"[:1]])
+@pytest.mark.parametrize("text", ["", "plain", "say {", '{"a": "{["}', '{"a": "\\""}', "{'a': 1}", "}{"[:1]])
 def test_not_cut(text: str) -> None:
     assert not is_cut(text)
 
@@ -66,6 +66,12 @@ def test_not_cut(text: str) -> None:
         ('I could {"tool": "x"}. {"actions": [{"tool": "a"}]}', [("a", "{}")], False),
         ('{"actions": [{"tool": "a"}, {"tool": "b", "argu', [], True),
         ('{"answer": 42}', [], False),
+        ('{"actions": [5, "x"]}', [], False),
+        ('{"actions": {"tool": "a"}}', [], False),
+        ('{"tool": 5}', [], False),
+        ('{"tool": ""}', [], False),
+        ('Open {brace, then {"tool": "a"}', [("a", "{}")], False),
+        ("A list begins with [", [], False),
         ("Just text.", [], False),
     ],
 )
