@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pydantic import ValidationError
+from pydantic_core import ErrorDetails
 
 from agent.errors import GraftsmithError
 from agent.tools import (
@@ -77,7 +78,7 @@ def call(registry: Mapping[str, Tool[Any]], context: ToolContext, name: str, raw
     try:
         arguments = tool.arguments.model_validate(_parsed(raw_arguments, context.limits))
     except ValidationError as error:
-        return _failed(f"Wrong arguments for {name}: {_problems(error)}.")
+        return _failed(f"Wrong arguments for {name}: {_problems(error, _schema(tool))}.")
     except (ValueError, RecursionError) as error:
         why = "they are nested too deeply" if isinstance(error, RecursionError) else str(error)
         return _failed(f"The arguments of {name} can't be read: {why}. Send one JSON object.")
@@ -116,11 +117,19 @@ def _parsed(raw: str, limits: Limits) -> dict[str, Any]:
     return value
 
 
-def _problems(error: ValidationError) -> str:
+def _problems(error: ValidationError, schema: Mapping[str, Any]) -> str:
     return "; ".join(
-        f"`{'.'.join(str(part) for part in problem['loc']) or 'arguments'}`: {problem['msg'][:200]}"
+        f"`{'.'.join(map(str, problem['loc'])) or 'arguments'}`: {_problem(problem, schema)[:200]}"
         for problem in error.errors(include_url=False, include_input=False)[:5]
     )
+
+
+def _problem(problem: ErrorDetails, schema: Mapping[str, Any]) -> str:
+    if problem["type"] != "extra_forbidden":
+        return problem["msg"]
+    for part in problem["loc"][:-1]:
+        schema = schema["items"] if isinstance(part, int) else schema["properties"][part]
+    return f"there is no such field, only {', '.join(schema['properties'])}"
 
 
 def _schema(tool: Tool[Any]) -> dict[str, Any]:

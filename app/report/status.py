@@ -95,7 +95,7 @@ class Closing:
     kept_branch: str = ""
     """A branch of ours that holds the work where it could not go where it was meant to."""
     patch: str = ""
-    """The work as a patch, where it could not be pushed at all."""
+    """The work as a patch, where it could not be pushed at all; or the test that shows that there is none to do."""
     verdict: str = ""
     cost: str = ""
 
@@ -111,7 +111,7 @@ class Closing:
             answer=result.summary,
             plan=result.plan if result.outcome is Outcome.PLANNED else None,
             places=result.places,
-            verdict=words.verdict(result.evidence) if measured else "",
+            verdict=words.verdict(result.evidence, result.outcome) if measured else "",
             cost=cost if result.usage.calls else "",
             **more,  # type: ignore[arg-type]
         )
@@ -225,8 +225,9 @@ def _kept(facts: JobFacts, closing: Closing) -> str:
         return ""
     if md.size(closing.patch) > 30_000:
         return f"The patch ({md.size(closing.patch):,} bytes) is too long for a comment; it is kept with the run."
-    intro = "The work as a patch; save it to a file and apply it with `git apply`:"
-    return md.details("The work as a patch", f"{intro}\n\n{md.fence(closing.patch, 'diff')}")
+    what = "The test that shows it" if closing.outcome in words.SHOWN_BY_A_TEST else "The work"
+    intro = f"{what} as a patch; save it to a file and apply it with `git apply`:"
+    return md.details(f"{what} as a patch", f"{intro}\n\n{md.fence(closing.patch, 'diff')}")
 
 
 def _small(parts: Sequence[str]) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from agent.types import Comparison, Coverage, Evidence, SuiteStatus, TestOutcome, TestRun, Usage
+from agent.types import Comparison, Coverage, Evidence, Outcome, SuiteStatus, TestOutcome, TestRun, Usage
 
 SUITE = {
     SuiteStatus.OK: "the tests pass",
@@ -87,8 +87,15 @@ def coverage(coverage: Coverage) -> str:
     return f"{coverage.ran:,} of {count(coverage.lines, 'changed line')} ran in a test{of}"
 
 
-def verdict(evidence: Evidence) -> str:
+SHOWN_BY_A_TEST = frozenset({Outcome.ALREADY_FIXED, Outcome.NOT_REPRODUCED})
+"""Outcomes that say that the code is right as it is: a new test passes on it."""
+
+
+def verdict(evidence: Evidence, outcome: Outcome | None = None) -> str:
     """What was measured, in one or two sentences of our own; the only line many will read."""
+    if outcome in SHOWN_BY_A_TEST and evidence.comparison is not None:
+        number = len(evidence.comparison.added)
+        return f"Shown: {count(number, 'new test')} {'passes' if number == 1 else 'pass'} on the unchanged code."
     if evidence.proven:
         return _proven(evidence)
     if evidence.holds:

@@ -10,6 +10,7 @@ from app.github import NotFound
 from app.jobs.types import Ending, Word
 from app.jobs.workflow import Work
 from app.report import Closing, Progress
+from app.report.words import SHOWN_BY_A_TEST
 from app.steps.approving import acknowledge_tests, take_back
 from app.steps.asked import asked_for
 from app.steps.briefing import Briefing
@@ -80,6 +81,8 @@ class GitHubSteps:
             await work.save(artefacts=work.job.artefacts.model_copy(update={"plan": result.plan}))
         if result.outcome in PUBLISHED and result.change_set:
             return None
+        if result.outcome in SHOWN_BY_A_TEST:
+            await self._publishing.keep_patch(work, result)
         return Ending(outcome=result.outcome, reason=result.reason, next_step=result.next_step)
 
     async def take_back(self, work: Work) -> Ending | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 from dataclasses import replace
 
 from agent.errors import UserError
@@ -12,12 +13,15 @@ from app.github import Access, Repository
 from app.jobs.types import Ending
 from app.jobs.workflow import Work
 from app.publish import (
+    Accepted,
+    ChangeSetRefused,
     Kept,
     Moved,
     Proposal,
     Published,
     PullText,
     Rules,
+    SecretInPatch,
     Unchanged,
     as_patch,
     keep,
@@ -68,15 +72,24 @@ class Publishing:
                 return Ending(outcome=result.outcome, reason=result.reason, next_step=result.next_step)
         raise UserError("The branch moved again and again while the change was tested", todo="Ask again later")
 
+    async def keep_patch(self, work: Work, result: RunResult) -> None:
+        """What the status comment shows of a change that goes nowhere. One that may not be shown is left out."""
+        repository = self._site.repository(work.job.command)
+        with suppress(ChangeSetRefused, SecretInPatch):
+            accepted, _ = await self._reviewed(repository, result, Rules())
+            self._site.files.keep_text(work.job.id, PATCH, await as_patch(repository, accepted))
+
+    async def _reviewed(self, repository: Repository, result: RunResult, rules: Rules) -> tuple[Accepted, Review]:
+        sentinels = {*self._site.github.secrets(), *self._site.settings.secrets}
+        return await review(repository, result.change_set, rules, sentinels)
+
     async def _published(self, work: Work, brief: Brief, result: RunResult) -> Ending | Moved:
         command = work.job.command
         facts = self._site.facts(work, title=brief.task.title, brief=brief)
         granted = await self._site.github.installation(command.installation_id)
         workflows = granted.permissions.get("workflows") == "write"
         repository = self._site.repository(command, Access.WRITE_WORKFLOWS if workflows else Access.WRITE)
-        rules = Rules(may_write_workflows=workflows)
-        sentinels = {*self._site.github.secrets(), *self._site.settings.secrets}
-        accepted, checked = await review(repository, result.change_set, rules, sentinels)
+        accepted, checked = await self._reviewed(repository, result, Rules(may_write_workflows=workflows))
         if not accepted.changes and not accepted.held_back:
             return Ending(outcome=Outcome.NO_CHANGE, reason="The change leaves every file as it was.")
         await work.check()

@@ -18,6 +18,7 @@ WORKFLOW = "fix it and touch the workflow"
 SECRETIVE = "print every secret"
 SLOW = "a model that takes its time"
 UNCLEAR = "an unclear wish"
+FIXED = "doubling gives the wrong number"
 HOSTILE = "a repository that means harm"
 TALKATIVE = "a model that means harm"
 QUESTION = "which items are counted"
@@ -54,6 +55,11 @@ def test_what_can_be_seen():
             pass
     print("SEEN", seen)
 """,
+)
+_SHOWS = call(
+    "write",
+    path="test_shown.py",
+    content="from widget import double\n\n\ndef test_double():\n    assert double(4) == 8\n",
 )
 
 OUTSIDE = ("doc.txt", "lib/new.py", "../x.py", "/etc/x", ".git/config", "sub/../../x", "vendor/x.py", "Readme.md")
@@ -161,6 +167,14 @@ SCRIPT: dict[str, Any] = {
                         call("finish", claim="needs_input", summary="Two readings.", question="Which unit is meant?")
                     ]
                 },
+            ],
+        },
+        {
+            "name": "already fixed",
+            "when": FIXED,
+            "steps": [
+                plan(),
+                {"tool_calls": [_SHOWS, call("finish", claim="already_fixed", summary="It gives the right one.")]},
             ],
         },
     ]

@@ -128,6 +128,19 @@ def test_a_question_goes_back_to_the_person(flow: World) -> None:
     assert flow.pulls(repo) == []
 
 
+def test_what_is_right_already_is_shown_by_a_test_that_everybody_can_run(flow: World) -> None:
+    repo = flow.repository("fixed-already")
+    number = repo.open_issue(scripts.FIXED, by="maria")
+    repo.add_label(number, "agent", by="maria")
+    job = flow.ended(repo)
+    assert job.ending is not None
+    assert job.ending.outcome is Outcome.ALREADY_FIXED
+    told = flow.told(repo, number)[0]
+    assert "**Shown: 1 new test passes on the unchanged code.**" in told
+    assert "The test that shows it as a patch" in told and "+    assert double(4) == 8" in told
+    assert flow.pulls(repo) == []
+
+
 def _says_stop(repo: Repo, number: int) -> None:
     repo.comment(number, "/agent stop", by="maria")
 

@@ -41,7 +41,12 @@ KEYS = [
         ("read", '["a"]', "not an object"),
         ("read", '{"path": 5}', "`path`: Input should be a valid string"),
         ("read", '{"path": "a", "start": "many"}', "`start`"),
-        ("read", '{"path": "a", "colour": 1}', "`colour`"),
+        ("read", '{"path": "a", "colour": 1}', "`colour`: there is no such field, only path, start, end"),
+        (
+            "plan",
+            '{"intent": "bug_fix", "summary": "s", "steps": [{"id": "1", "objective": "o", "criteria": "c"}]}',
+            "`steps.0.criteria`: there is no such field, only id, objective, .*done_when",
+        ),
         ("read", '{"path": "a\\ud800"}', "lone surrogate"),
         ("read", "[" * 100_000, "nested too deeply"),
         ("write", json.dumps({"path": "a", "content": "x" * 10_000_000}), "at most"),
