@@ -33,7 +33,7 @@ def read(model: Model, spec: RunSpec, plan: Plan | None, draft: Draft, evidence:
         Message.system(prompts.render("review")),
         Message.user(brief.for_review(spec, plan, diff, evidence)),
     ]
-    found = structured(model, messages, Review).value.findings
+    found = structured(model, messages, Review).findings
     return tuple(sorted((_sound(finding, draft) for finding in found), key=lambda f: f.severity != "blocking"))[:_MOST]
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -134,9 +133,3 @@ def rule_for(error: BaseException) -> Rule:
         if type(error) is rule.error:
             return rule
     return Rule(GraftsmithError, "anything else", Recovery.STOP)
-
-
-def recovery_table(rules: Iterable[Rule] = RECOVERIES) -> str:
-    """The table as Markdown, for the documentation."""
-    head = "| error | when | first | tries | then |\n| --- | --- | --- | --- | --- |\n"
-    return head + "".join(f"| `{r.error.__name__}` | {r.cause} | {r.first} | {r.tries} | {r.after} |\n" for r in rules)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from collections.abc import Sequence
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from agent import prompts
 from agent.model.errors import ContentRefused, InvalidOutput
 from agent.model.jsontext import extract_json, json_objects
-from agent.model.types import Finish, Message, Model, OnText, Reply, ToolSpec
+from agent.model.types import Finish, Message, Model, Reply
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -20,56 +19,24 @@ _TRIES = 2
 _SHOWN = 12  # problems named to the model at once
 
 
-@dataclass(frozen=True)
-class Structured(Generic[T]):
-    """The validated value, and what to append to the conversation that led to it."""
-
-    value: T
-    transcript: tuple[Message, ...]
-
-
-def no_problems(_: Any) -> Sequence[str]:
-    return ()
-
-
-def structured(
-    model: Model,
-    messages: Sequence[Message],
-    schema: type[T],
-    *,
-    problems: Callable[[T], Sequence[str]] = no_problems,
-    tools: Sequence[ToolSpec] = (),
-    max_output_tokens: int | None = None,
-    on_text: OnText | None = None,
-) -> Structured[T]:
+def structured(model: Model, messages: Sequence[Message], schema: type[T]) -> T:
     """One value of ``schema`` from the model.
-
-    Args:
-        problems: what is wrong with a value that has the right form, one sentence each, told to the model.
-        tools: offered only so that the request's prefix stays the one that the provider has cached.
 
     Raises:
         InvalidOutput: still wrong after the model was told what is wrong.
         ContentRefused: the model or a filter declined.
         GraftsmithError: whatever else ``Model.complete`` raises.
     """
-    transcript: list[Message] = []
+    asked = list(messages)
     wrong: Sequence[str] = ()
     for _ in range(_TRIES):
-        reply = model.complete(
-            [*messages, *transcript],
-            tools=tools,
-            schema=schema.model_json_schema(),
-            max_output_tokens=max_output_tokens,
-            on_text=on_text,
-        )
+        reply = model.complete(asked, schema=schema.model_json_schema())
         value, wrong = read(reply, schema)
-        wrong = wrong or (problems(value) if value is not None else ())
+        if value is not None:
+            return value
         # The calls are not carried out; left in the history they would wait for results for ever.
-        transcript.append(Message.assistant(reply.as_message().content or "[tool calls, not carried out]"))
-        if value is not None and not wrong:
-            return Structured(value, tuple(transcript))
-        transcript.append(Message.user(prompts.render("repair", problems=wrong[:_SHOWN])))
+        asked.append(Message.assistant(reply.as_message().content or "[tool calls, not carried out]"))
+        asked.append(Message.user(prompts.render("repair", problems=wrong[:_SHOWN])))
     raise InvalidOutput(
         f"the model gave no usable {schema.__name__.lower()}",
         why="; ".join(wrong[:3]),

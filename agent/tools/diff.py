@@ -13,12 +13,8 @@ def run(context: ToolContext, arguments: Diff) -> ToolResult:
     if not patch:
         return ToolResult("Nothing is changed.")
     kept = [line for line in patch.split("\n") if not line.startswith(("index ", "diff --git "))]
-    text, last = _cut("\n".join(show.line(line, context.limits) for line in kept), context.limits.result_chars)
-    return ToolResult(text + (f"\n[cut; {last} more characters]" if last else ""))
-
-
-def _cut(text: str, limit: int) -> tuple[str, int]:
-    return text[:limit], max(0, len(text) - limit)
+    text, most = "\n".join(show.line(line, context.limits) for line in kept), context.limits.result_chars
+    return ToolResult(text if len(text) <= most else f"{text[:most]}\n[cut; {len(text) - most} more characters]")
 
 
 TOOL = Tool("diff", "All changes so far.", Diff, run)

@@ -29,8 +29,7 @@ def run(context: ToolContext, arguments: References) -> ToolResult:
 def _use(context: ToolContext, lines: list[str], use: Reference) -> str:
     text = lines[use.line - 1].strip() if use.line <= len(lines) else ""
     doubt = "" if use.certainty is Certainty.RESOLVED else " (by name only)"
-    moved = " (edited since: lines may have moved)" if use.path in context.draft.edits else ""
-    return f"{use.line}|{show.line(text, context.limits)}{doubt}{moved}"
+    return f"{use.line}|{show.line(text, context.limits)}{doubt}{show.moved(context, use.path)}"
 
 
 TOOL = Tool("references", "Where a function, class or method is used.", References, run)

@@ -17,14 +17,10 @@ def run(context: ToolContext, arguments: Search) -> ToolResult:
     functions = [hit for hit in found.functions if hit.path in alive][:_FUNCTIONS]
     named = {hit.path for hit in functions}
     files = [hit.path for hit in found.files if hit.path in alive and hit.path not in named]
-    lines = [f"{hit.path}:{hit.start}-{hit.end} {hit.name}{_moved(context, hit.path)}" for hit in functions] + files
+    lines = [f"{hit.path}:{hit.start}-{hit.end} {hit.name}{show.moved(context, hit.path)}" for hit in functions] + files
     if not lines:
         return ToolResult("Nothing found. Try other words, or grep for exact text.")
     return ToolResult("\n".join(show.visible(line) for line in lines))
-
-
-def _moved(context: ToolContext, path: str) -> str:
-    return " (edited since: lines may have moved)" if path in context.draft.edits else ""
 
 
 TOOL = Tool(

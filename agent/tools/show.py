@@ -33,6 +33,11 @@ def lines_of(text: str) -> list[str]:
     return text.removesuffix("\n").split("\n") if text else []
 
 
+def moved(context: ToolContext, path: str) -> str:
+    """What is said behind a line that the index names: it knows files as the base has them."""
+    return " (edited since: lines may have moved)" if path in context.draft.edits else ""
+
+
 def visible(text: str) -> str:
     """``text`` with control characters, signs that turn the reading direction and hidden tags spelled out."""
     return _INVISIBLE.sub(lambda match: f"\\u{{{ord(match[0]):x}}}", text)
