@@ -16,7 +16,7 @@ from tests.flow.world import BUG, FILES, NEW_TEST, World, by_hand, wait_until
 
 
 def test_a_label_becomes_one_proven_pull_request(flow: World) -> None:
-    repo = flow.repository("labelled")
+    repo = flow.repository("labelled", alone=True)
     number = repo.open_issue(BUG, "`total([1, 2, 3])` is 5.", by="rita")
     repo.add_label(number, "agent", by="maria")
     job = flow.ended(repo)
@@ -67,14 +67,14 @@ def test_who_may_not_write_is_ignored_in_silence(flow: World) -> None:
 
 
 def test_a_redelivery_after_the_end_changes_nothing(flow: World) -> None:
-    repo = flow.repository("redelivered")
+    repo = flow.repository("redelivered", alone=True)
     number = repo.open_issue(BUG, by="rita")
     repo.add_label(number, "agent", by="maria")
     flow.ended(repo)
     (labelled,) = [d for d in flow.hub.deliveries("issues", "labeled") if f"acme/{repo.record.name}" in str(d.payload)]
     flow.hub.redeliver(labelled.guid)
     flow.hub.settle()
-    own = [job for job in flow.jobs() if job.command.repository_id == repo.id]
+    own = flow.jobs_of(repo)
     assert [job.state for job in own] == [JobState.DONE]
     assert len(flow.pulls(repo)) == 1
     assert len(flow.told(repo, number)) == 1
@@ -219,7 +219,7 @@ def test_shell_signs_in_a_title_stay_text(flow: World) -> None:
 
 
 def test_the_tests_of_a_base_are_run_once_for_all_issues_on_it(flow: World) -> None:
-    repo = flow.repository("one-base")
+    repo = flow.repository("one-base", alone=True)
     jobs = []
     for position, title in enumerate((BUG, scripts.PLANNED)):
         repo.add_label(repo.open_issue(title, by="maria"), "agent", by="maria")

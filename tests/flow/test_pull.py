@@ -19,7 +19,7 @@ def test_the_commit_goes_to_the_pull_requests_own_branch(flow: World) -> None:
     commits = repo.log("feature/AB#1992-x")
     assert commits[1] == before
     assert b"sum(items)\n" in repo.read("widget.py", "feature/AB#1992-x")
-    assert len(repo.pulls()) == 1
+    assert len(flow.pulls_of_all(repo)) == 1
     assert f"#{number}" in flow.told(repo, number)[-1] and "(draft)" not in flow.told(repo, number)[-1]
     first = next(event for event in flow.events(job) if event["kind"] == "model_call")
     told = next(message["content"] for message in first["messages"] if "# Task" in message["content"])

@@ -15,9 +15,9 @@ from tests.flow import scripts
 from tests.flow.world import BUG, PATIENCE_S, Service, World, free_port, wait_until
 
 
-def asked(flow: World, name: str) -> tuple[Repo, int]:
+def asked(flow: World, name: str, *, alone: bool = False) -> tuple[Repo, int]:
     """A repository with the bug, and the issue about it, labelled."""
-    repo = flow.repository(name)
+    repo = flow.repository(name, alone=alone)
     number = repo.open_issue(BUG, by="rita")
     repo.add_label(number, "agent", by="maria")
     return repo, number
@@ -129,7 +129,7 @@ def test_an_issue_that_its_author_changes_after_the_label_is_taken_as_it_was(flo
 
 
 def test_a_deleted_repository_ends_the_job_by_name(flow: World) -> None:
-    repo, _ = asked(flow, "deleted")
+    repo, _ = asked(flow, "deleted", alone=True)
     until_it_runs(flow, repo)
     repo.remove()
     flow.hub.wait_for(lambda: (job := flow.job(repo)) and job.ending, timeout_s=PATIENCE_S)
@@ -145,7 +145,7 @@ def test_two_services_on_one_state_folder_share_the_work_and_double_nothing(flow
     other = Service({**flow.service.settings, "GRAFTSMITH_PORT": str(port)}, open_tmp_path, port)
     other.start()
     try:
-        made = [asked(flow, f"shared-{n}") for n in range(3)]
+        made = [asked(flow, f"shared-{n}", alone=True) for n in range(3)]
         for repo, number in made:
             assert ending(flow, repo).outcome is Outcome.PROPOSED
             assert [len(pull.commits) for pull in flow.pulls(repo)] == [1]

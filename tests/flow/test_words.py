@@ -26,7 +26,7 @@ def test_a_question_is_answered_with_links_to_lines(flow: World) -> None:
     (told,) = flow.told(repo, number)
     sha = repo.log("main")[0]
     assert "All but the first" in told
-    assert f"/acme/asked/blob/{sha}/widget.py?plain=1#L2)" in told
+    assert f"/{repo.full_name}/blob/{sha}/widget.py?plain=1#L2)" in told
     assert "All but the first, `@maria`" in told, "nobody is called by an answer"
     assert "Fixes `#1`" in told, "and nothing is closed"
     assert list(repo.branches()) == ["main"]

@@ -131,11 +131,42 @@ class World:
     service: Service
     installation: int
     _store: JobStore | None = None
+    _usual: tuple[Repo, str] | None = None
+    """The repository with ``FILES`` that tests get one after the other, and its first commit."""
+    _since: dict[int, tuple[int, int]] = field(default_factory=dict)
+    """Repository → its jobs and its pull requests of earlier tests."""
 
-    def repository(self, name: str, files: Mapping[str, str] | Path = FILES, **more: Any) -> Repo:
-        repo = self.hub.create_repository(f"{OWNER}/{name}", files, **more)
+    def repository(
+        self, name: str, files: Mapping[str, str] | Path = FILES, *, alone: bool = False, **more: Any
+    ) -> Repo:
+        """A repository with ``files`` on ``main`` and no other branch.
+
+        An environment is installed once for a repository, which takes longer than most tests: where nothing special
+        is asked for it is one that earlier tests have used.
+
+        Args:
+            name: of one that is made for this test; the shared one keeps that of the first who asked.
+            alone: nobody has used it, and nobody else gets it.
+        """
+        usual = files is FILES and not alone and not more
+        if usual and self._usual is not None:
+            repo = self._cleared(*self._usual)
+        else:
+            repo = self.hub.create_repository(f"{OWNER}/{name}", files, **more)
+            self._usual = (repo, repo.branches()["main"]) if usual else self._usual
         repo.permit("maria", "write")
         repo.permit("rita", "read")
+        return repo
+
+    def _cleared(self, repo: Repo, start: str) -> Repo:
+        """What earlier tests did there has come to its end, and is seen by no test any more."""
+        for branch in repo.branches().keys() - {"main"}:
+            repo.delete_branch(branch)
+        if repo.branches()["main"] != start:
+            repo.set_branch("main", start)
+        self.hub.settle()
+        wait_until(lambda: all(job.state is JobState.DONE for job in self._all_of(repo)), "earlier tests", self.service)
+        self._since[repo.id] = len(self._all_of(repo)), len(repo.pulls())
         return repo
 
     def jobs(self) -> list[Job]:
@@ -151,8 +182,15 @@ class World:
         if self._store is not None:
             self._store.close()
 
+    def jobs_of(self, repo: Repo) -> list[Job]:
+        """Those of this test, oldest first."""
+        return self._all_of(repo)[self._since.get(repo.id, (0, 0))[0] :]
+
+    def _all_of(self, repo: Repo) -> list[Job]:
+        return [job for job in self.jobs() if job.command.repository_id == repo.id]
+
     def job(self, repo: Repo, position: int = 0) -> Job | None:
-        own = [job for job in self.jobs() if job.command.repository_id == repo.id]
+        own = self.jobs_of(repo)
         return own[position] if len(own) > position else None
 
     def ended(self, repo: Repo, position: int = 0, timeout_s: float = PATIENCE_S) -> Job:
@@ -184,8 +222,12 @@ class World:
         return [comment.body for comment in repo.comments(number) if comment.author.endswith("[bot]")]
 
     def pulls(self, repo: Repo) -> list[SeenPull]:
-        """The bot's pull requests."""
-        return [pull for pull in repo.pulls() if pull.author.endswith("[bot]")]
+        """The bot's pull requests of this test."""
+        return [pull for pull in self.pulls_of_all(repo) if pull.author.endswith("[bot]")]
+
+    def pulls_of_all(self, repo: Repo) -> list[SeenPull]:
+        """Everybody's pull requests of this test."""
+        return repo.pulls()[self._since.get(repo.id, (0, 0))[1] :]
 
 
 def by_hand(flow: World, repo: Repo, number: int, *, draft: bool) -> None:
