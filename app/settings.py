@@ -354,8 +354,13 @@ def load(kind: type[S], *, env_file: Path | None = Path(".env")) -> S:
         problems = [*(_describe(e["loc"], e["type"], e["msg"], kind) for e in wrong), *problems]
     if problems:
         raise OperatorError(
-            "The settings are not usable:\n" + "\n".join(f"  - {p}" for p in problems),
-            todo="\nSet them in the environment or in .env, then start again",
+            "\n".join(
+                (
+                    "The settings are not usable:",
+                    *(f"  - {problem}" for problem in problems),
+                    "Set them in the environment or in .env, then start again.",
+                )
+            )
         )
     return settings
 

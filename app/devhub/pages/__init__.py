@@ -17,7 +17,6 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.devhub.admin import routes as admin_routes
 from app.devhub.errors import Refused
 from app.devhub.hub import Hub
 from app.devhub.pages.acting import BUTTONS, Form
@@ -30,7 +29,7 @@ Endpoint = Callable[[Request], Awaitable[Response]]
 
 
 def pages(hub: Hub) -> ASGIApp:
-    """The pages of a hub, and its switches for tests, as an ASGI application."""
+    """The pages of a hub as an ASGI application."""
     templates = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"),
         autoescape=True,
@@ -60,7 +59,6 @@ def pages(hub: Hub) -> ASGIApp:
 
     router = Router(
         [
-            *admin_routes(hub),
             *(Route(path, acting(act), methods=["POST"]) for path, act in BUTTONS.items()),
             *(Route(path, reading(read)) for path, read in PAGES.items()),
         ]
