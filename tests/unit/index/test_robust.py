@@ -29,13 +29,13 @@ def test_odd_files_are_decoded_or_counted(tmp_path: Path) -> None:
             "gen.js": "function wide_text() { return 1 }\n".encode("utf-16"),
             "logo.py": b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR",
             "short_logo.py": b"\x89PNG\r\n\x1a\n",
-            "bad.py": 'def latin():\n    x = "caf\xe9"\n'.encode("latin-1"),
+            "bad.py": 'def latin():\n    """Caf\xe9."""\n'.encode("latin-1"),
             "__init__.py": "",
         },
     )
     assert index.search("find_me_here").files[0].path == "good.py"
     assert [item.path for item in index.symbols("latin")] == ["bad.py"]
-    assert [hit.path for hit in index.search("caf\u00e9").files] == ["bad.py"], "no letter is lost"
+    assert index.symbols("latin")[0].symbol.doc == "Caf\u00e9.", "no letter is lost"
     assert [item.path for item in index.symbols("wide_text")] == ["gen.js"]
     assert index.report.skipped["binary"] == 2
     assert "logo.py" not in index.paths
