@@ -265,13 +265,15 @@ def answers(index: Index) -> list[str]:
     return [hit.path for hit in index.search("find_me_7 name_7").files]
 
 
-@pytest.mark.parametrize("damage", ["overwritten", "cut", "garbled rows"])
+@pytest.mark.parametrize("damage", ["overwritten", "cut", "overwritten behind its head", "garbled rows"])
 def test_a_damaged_store_is_made_anew(tmp_path: Path, damage: str) -> None:
     store = tmp_path / "store.sqlite"
     fresh = answers(index_of(tmp_path / "t", TREE, store))
     content = bytearray(store.read_bytes())
     if damage == "overwritten":
         content[:100] = b"\xaa" * 100
+    elif damage == "overwritten behind its head":
+        content[4096:] = b"\xaa" * (len(content) - 4096)
     elif damage == "cut":
         content = content[: len(content) // 2]
     else:

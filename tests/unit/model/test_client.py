@@ -60,6 +60,9 @@ def test_streams_text_with_usage(client_for: Make) -> None:
     with endpoint(stream(delta(content="Hel"), delta("stop", content="lo"), {"choices": [], "usage": usage})) as server:
         answer = client_for(server.base_url).complete(ASK, on_text=shown.append)
         assert server.bodies[0]["stream_options"] == {"include_usage": True}
+        assert server.bodies[0].keys() == {"model", "messages", "stream", "stream_options"}, (
+            "nothing that nobody asked for"
+        )
     assert (answer.text, answer.finish, shown) == ("Hello", Finish.STOP, ["Hel", "lo"])
     assert (answer.usage.input_tokens, answer.usage.cached_tokens, answer.usage.output_tokens) == (20, 16, 4)
     assert not answer.usage.estimated
@@ -168,6 +171,16 @@ def test_halves_of_a_character_in_two_chunks(client_for: Make) -> None:
     assert answer.text == "\U0001f600 ok \ufffd"
 
 
+@pytest.mark.parametrize(
+    "chunks",
+    [[delta(content="so"), delta(content="me")], [delta("stop", content="so"), delta(content="me")]],
+    ids=["the end mark alone", "a finish reason before the last piece"],
+)
+def test_ends_that_are_told_in_other_ways(client_for: Make, chunks: list[dict[str, Any]]) -> None:
+    answer = ask(client_for, stream(*chunks))
+    assert (answer.text, answer.finish) == ("some", Finish.STOP)
+
+
 # ── cut, withheld, reasoning ─────────────────────────────────────────────────────────────────────────────────────
 
 CUT = '{"path":"a.py","search":"x = 1","repl'
@@ -215,6 +228,11 @@ def test_missing_usage_is_estimated_and_ends_the_budget(client_for: Make, usage:
     assert meter.usage.estimated and meter.usage.dollars is None
     assert 2400 < meter.usage.output_tokens < 6000
     assert meter.usage.input_tokens > 3 * meter.usage.calls
+
+
+def test_reasoning_is_counted_where_the_endpoint_counts_nothing(client_for: Make) -> None:
+    answer = ask(client_for, stream(delta(reasoning_content="many words " * 100), delta("stop", content="so")))
+    assert answer.usage.estimated and answer.usage.output_tokens > 100
 
 
 def test_budget_is_checked_before_the_call(client_for: Make) -> None:
@@ -503,14 +521,16 @@ def test_a_wrong_conversation_is_no_refusal_of_tools(client_for: Make) -> None:
     assert isinstance(failure, errors.RequestRefused)
 
 
-def test_history_with_unreadable_arguments_is_sent_as_an_object(client_for: Make) -> None:
-    call = ToolCall(id="a", name="edit", arguments="{'path': 1")
+@pytest.mark.parametrize("arguments", ["{'path': 1", "[1]", "5", "[" * 100_000])
+def test_history_with_unreadable_arguments_is_sent_as_an_object(client_for: Make, arguments: str) -> None:
+    call = ToolCall(id="a", name="edit", arguments=arguments)
     with endpoint(reply()) as server:
         client_for(server.base_url).complete(
             [*ASK, Message.assistant("", [call]), Message.tool(call, "no")], tools=TOOLS
         )
-        sent = server.bodies[0]["messages"][2]["tool_calls"][0]["function"]["arguments"]
-    assert json.loads(sent) == {"unreadable": "{'path': 1"}
+        called, answered = server.bodies[0]["messages"][2:]
+    assert json.loads(called["tool_calls"][0]["function"]["arguments"]) == {"unreadable": arguments}
+    assert called["content"] is None and answered["tool_call_id"] == "a"
 
 
 def test_text_that_is_no_unicode_is_sent_all_the_same(client_for: Make) -> None:

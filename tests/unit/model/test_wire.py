@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.errors import GraftsmithError
+from agent.model.errors import MalformedReply
 from agent.model.tokens import estimate_tokens
 from agent.model.types import Message, Reply, ToolCall
 from agent.model.wire import Assembly, Dialect, Lines, Request, ServerSentEvents, parameters, payloads
@@ -82,10 +84,17 @@ def test_lines_are_the_same_however_they_are_cut(lines: list[str], size: int) ->
     assert [*got, *cutter.end()] == lines
 
 
+def test_a_line_without_an_end_is_refused() -> None:
+    cutter = Lines(10)
+    assert cutter.feed(b"0123456789") == []
+    with pytest.raises(MalformedReply, match="endless line"):
+        cutter.feed(b"x")
+
+
 def test_events_over_several_lines_and_with_comments() -> None:
     events = ServerSentEvents()
-    lines = [": ping", "event: x", 'data: {"a":', "data: 1}", "", "", "data:[DONE]"]
-    assert [data for line in lines if (data := events.feed(line))] == ['{"a":\n1}', "[DONE]"]
+    lines = [": ping", "event: x", 'data: {"a":', 'data: {"b": 1}', "data: }", "", "", "data:[DONE]", 'data: {"c": 2}']
+    assert [data for line in lines if (data := events.feed(line))] == ['{"a":\n{"b": 1}\n}', "[DONE]", '{"c": 2}']
 
 
 def test_a_longer_history_begins_with_the_bytes_of_the_shorter() -> None:
