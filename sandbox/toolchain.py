@@ -34,7 +34,9 @@ _VERSION_FILES = (".python-version", ".ruby-version", ".node-version")
 # Looked for in folders of single tools besides the command's own words: what scripts and task files call.
 _USUAL = (
     *("python", "python3", "pip", "pytest", "tox", "nox", "hatch", "poetry", "pdm", "pipenv", "uv", "uvx"),
-    *("node", "npm", "npx", "pnpm", "yarn", "bun", "deno", "go", "cargo", "rustc", "make", "just", "cmake", "ninja"),
+    *("node", "npm", "npx", "pnpm", "yarn", "bun", "deno", "go", "make", "just", "cmake", "ninja"),
+    # What cargo calls has to come from the same place: another's clippy does not know this one's compiler.
+    *("cargo", "rustc", "rustdoc", "cargo-clippy", "clippy-driver"),
 )
 _CACHES = {
     "cargo": ".cargo/registry",

@@ -51,14 +51,18 @@ class Linter:
     """Pattern in what configures it: it knows itself what the project is. Else ``"$@"`` in ``project`` is ``.``."""
     gave_up: frozenset[int] = frozenset()
     """Exit codes that say that it did not look at everything."""
+    warns: bool = False
+    """It ends with 0 also where it found something."""
 
 
 _AT: Final = r"^(?:vet: )?(?P<path>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:?)?\s*"
 _MYPY: Final = "python3 -m mypy --no-error-summary --show-error-codes --cache-dir=/tmp/mypy"
 _NODE: Final = 'PATH="$PWD/node_modules/.bin:$PATH" '
 _PYRIGHT: Final = (
-    r"^\s*(?P<path>[^\s:][^:\n]*):(?P<line>\d+):\d+ - error: (?P<message>.*?)(?: \((?P<rule>report\w+)\))?$"
+    r"^\s*(?P<path>[^\s:][^:\n]*):(?P<line>\d+):\d+ - error: "
+    r"(?P<message>.*?)(?:(?:\n[ \u00a0]{4}.*)*? \((?P<rule>report\w+)\))?$"
 )
+"""The rule stands at the end of the last line of what it has to say."""
 LINTERS: Final = (
     Linter(
         "ruff",
@@ -134,6 +138,7 @@ LINTERS: Final = (
         (("clippy.toml", "."), (".clippy.toml", "."), ("Cargo.toml", r"(?m)^\[(workspace\.)?lints\.clippy")),
         _AT + r"(?P<rule>warning|error(?:\[E\d+\])?): (?P<message>.*)$",
         project="cargo clippy --offline --workspace --all-targets --message-format short",
+        warns=True,
     ),
 )
 
@@ -303,10 +308,10 @@ def _run(linter: Linter, harness: Harness, draft: Draft, way: Way, until: float)
     argv = shell(way.line, *(path if path == "." else f"./{path}" for path in way.files))
     finished = harness.command(draft, argv, seconds, fresh=True)
     silent = _silent(linter, way, finished)
-    if silent or finished.exit_code == 0:
+    if silent or (finished.exit_code == 0 and not linter.warns):
         return _Said(silent=silent)
     found = tuple(read(linter, clean(finished.output), harness.workspace.spec.view))
-    if not found:
+    if not found and finished.exit_code != 0:
         return _Said(silent=f"it ended with exit code {finished.exit_code} and named no line")
     return _Said(found if way.whole else tuple(finding for finding in found if finding.path in way.files))
 

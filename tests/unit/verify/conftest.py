@@ -71,10 +71,13 @@ class Bench:
         path: str = "",
         registries: Registries | None = None,
         ignored: Mapping[str, str] | None = None,
+        node_modules: Path | None = None,
     ) -> None:
         self.repository = Repository(folder / "repo")
         self.repository.commit(files)
         self.repository.write(ignored or {})
+        if node_modules is not None:
+            shutil.copytree(node_modules, self.repository.path / "node_modules", symlinks=True)
         git_dir = folder / "base.git"
         self.spec = RunSpec(
             run_id="r1",

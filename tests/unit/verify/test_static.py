@@ -234,25 +234,128 @@ def test_a_tool_of_the_whole_project_is_asked_in_two_ways_and_others_in_one(benc
     assert asked("eslint") == []
 
 
-# What each tool wrote (pyright 1.1, TypeScript 5, ESLint 9, mypy 1, Go 1.22, cargo 1.80).
-OUTPUTS = {
+# A project with what a tool has against the base, and a change that moves it and brings one thing more.
+REAL: dict[str, tuple[str, dict[str, str], dict[str, str | bytes | None], tuple[str, str, str]]] = {
     "pyright": (
-        '/v/a.py\n  /v/a.py:2:12 - error: Type "int" is not assignable to return type "str"\n'
-        '    "int" is not assignable to "str" (reportReturnType)\n'
-        '  /v/a.py:6:8 - error: Import "nothere" could not be resolved (reportMissingImports)\n'
-        "2 errors, 0 warnings, 0 informations\n",
-        [("a.py:2", ""), ("a.py:6", "reportMissingImports")],
+        "pyright",
+        {
+            "pyrightconfig.json": '{"include": ["pkg"]}',
+            "pkg/__init__.py": "",
+            "pkg/a.py": "def f() -> int:\n    return 1\n\n\ny: str = 3\n",
+            "pkg/b.py": "from pkg.a import f\n\nx: int = f()\n",
+        },
+        {"pkg/a.py": 'def f() -> str:\n    return "1"\n\n\n\ny: str = 3\n'},
+        ("pkg/b.py:3", "reportAssignmentType", 'Type "str" is not assignable to declared type "int"'),
     ),
     "tsc": (
-        "b.ts(1,7): error TS2322: Type 'string' is not assignable to type 'number'.\n"
+        "tsc",
+        {
+            "package.json": '{"scripts": {"test": "node --test"}}',
+            "tsconfig.json": '{"compilerOptions": {"strict": true, "module": "nodenext", "target": "es2020"}}',
+            "a.ts": "export function f(): number {\n  return 1;\n}\nexport const y: string = 3;\n",
+            "b.ts": 'import { f } from "./a.js";\nexport const x: number = f();\n',
+        },
+        {"a.ts": 'export function f(): string {\n  return "1";\n}\n\nexport const y: string = 3;\n'},
+        ("b.ts:2", "TS2322", "Type 'string' is not assignable to type 'number'."),
+    ),
+    "eslint": (
+        "eslint",
+        {
+            "package.json": '{"scripts": {"test": "node --test"}}',
+            "eslint.config.mjs": 'export default [{ rules: { "no-undef": "error", "no-unused-vars": "error" } }];\n',
+            "a.mjs": "const unused = 1;\nexport const x = 2;\n",
+        },
+        {"a.mjs": "\nconst unused = 1;\nexport const x = y;\n"},
+        ("a.mjs:3", "no-undef", "'y' is not defined."),
+    ),
+    "go vet": (
+        "go",
+        {
+            "go.mod": "module example.com/m\n\ngo 1.19\n",
+            "a.go": "package m\n\nfunc F() int { return 1 }\n",
+            "b/b.go": "package b\n\nfunc Old(n int) {\n\tn = n\n}\n",
+            "c/c.go": 'package c\n\nimport "example.com/m"\n\nvar X int = m.F()\n',
+        },
+        {
+            "a.go": 'package m\n\nfunc F() string { return "1" }\n',
+            "b/b.go": "package b\n\n\nfunc Old(n int) {\n\tn = n\n}\n",
+        },
+        ("c/c.go:5", "", "cannot use m.F() (value of type string) as int value in variable declaration"),
+    ),
+    "clippy": (
+        "cargo-clippy",
+        {
+            "Cargo.toml": '[package]\nname = "m"\nversion = "0.1.0"\nedition = "2021"\n',
+            "clippy.toml": "cognitive-complexity-threshold = 30\n",
+            "src/lib.rs": "pub fn old(x: bool) -> bool {\n    return x;\n}\n",
+        },
+        {
+            "src/lib.rs": "\npub fn old(x: bool) -> bool {\n    return x;\n}\n\n"
+            "pub fn new(x: bool) -> u8 {\n    if x == true {\n        1\n    } else {\n        2\n    }\n}\n"
+        },
+        ("src/lib.rs:7", "warning", "equality checks against true are unnecessary"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REAL)
+def test_the_real_tools_tell_what_is_new_and_only_that(name: str, bench: MakeBench, tools: str) -> None:
+    program, files, change, (place, rule, message) = REAL[name]
+    there = shutil.which(program)
+    if there is None:
+        pytest.skip(f"{program} is not installed here")
+    modules = next((above for above in Path(there).resolve().parents if above.name == "node_modules"), None)
+    if modules and not (modules / ".bin" / program).exists():
+        pytest.skip(f"{program} is installed in another way than a project has it: in its node_modules")
+    made = bench(
+        {"test_it.py": "", ".gitignore": "node_modules\n", **files},
+        path=f"{Path(there).parent}:{tools}",
+        node_modules=modules,
+    )
+    (check,) = linted(made, made.draft(change))
+    assert check.tool == name and check.silent == ""
+    assert [(found.place, found.rule) for found in check.found] == [(place, rule)]
+    assert message in check.found[0].message
+
+
+# What each tool wrote (pyright 1.1.414, TypeScript 7.0, ESLint 10.15, mypy 1, Go 1.19, cargo 1.95).
+OUTPUTS = {
+    "pyright": (
+        '/v/pkg/a.py\n  /v/pkg/a.py:4:10 - error: Type "str" is not assignable to declared type "int"\n'
+        '  \u00a0 \u00a0 "str" is not assignable to "int" (reportAssignmentType)\n'
+        '  /v/pkg/a.py:5:8 - error: Import "nothere" could not be resolved (reportMissingImports)\n'
+        '  /v/pkg/a.py:7:27 - error: Type "(a: int, b: Unknown) -> Literal[1]" is not assignable to declared type '
+        '"(int) -> str"\n'
+        '  \u00a0 \u00a0 Type "(a: int, b: Unknown) -> Literal[1]" is not assignable to type "(int) -> str"\n'
+        '  \u00a0 \u00a0 \u00a0 \u00a0 Extra parameter "b"\n'
+        '  \u00a0 \u00a0 \u00a0 \u00a0 \u00a0 \u00a0 "Literal[1]" is not assignable to "str" (reportAssignmentType)\n'
+        '  /v/pkg/a.py:8:6 - error: "(" was not closed\n  /v/pkg/a.py:9:1 - error: Expected ":"\n'
+        "7 errors, 0 warnings, 0 informations\n",
+        [
+            ("pkg/a.py:4", "reportAssignmentType"),
+            ("pkg/a.py:5", "reportMissingImports"),
+            ("pkg/a.py:7", "reportAssignmentType"),
+            ("pkg/a.py:8", ""),
+            ("pkg/a.py:9", ""),
+        ],
+    ),
+    "tsc": (
+        "b.ts(1,7): error TS2322: Type '(a: number) => string' is not assignable to type '(a: number) => number'.\n"
+        "  Type 'string' is not assignable to type 'number'.\n"
         "src/c.ts(2,18): error TS2304: Cannot find name 'z'.\n",
         [("b.ts:1", "TS2322"), ("src/c.ts:2", "TS2304")],
     ),
     "eslint": (
-        '[{"filePath":"/v/c.mjs","messages":[{"ruleId":"no-unused-vars","severity":2,"message":"unused","line":1},'
-        '{"ruleId":"no-undef","severity":1,"message":"only a warning","line":2},'
-        '{"ruleId":null,"severity":2,"fatal":true,"message":"Parsing error","line":3}]}]\n',
-        [("c.mjs:1", "no-unused-vars"), ("c.mjs:3", "")],
+        '[{"filePath":"/v/a.mjs","messages":[{"ruleId":"no-unused-vars","severity":2,"message":"\'unused\' is assigned '
+        'a value but never used.","line":2,"column":7,"messageId":"unusedVar","endLine":2,"endColumn":13,'
+        '"suggestions":[{"messageId":"removeVar","data":{"varName":"unused"},"fix":{"range":[1,18],"text":""},'
+        '"desc":"Remove unused variable \'unused\'."}]},{"ruleId":"no-undef","severity":1,"message":"\'y\' is not '
+        'defined.","line":3,"column":18,"messageId":"undef","endLine":3,"endColumn":19}],"suppressedMessages":[],'
+        '"errorCount":1,"fatalErrorCount":0,"warningCount":1,"fixableErrorCount":0,"fixableWarningCount":0,'
+        '"source":"\\nconst unused = 1;\\nexport const x = y;\\n","usedDeprecatedRules":[]},{"filePath":"/v/bad.mjs",'
+        '"messages":[{"ruleId":null,"fatal":true,"severity":2,"message":"Parsing error: Unexpected token","line":2,'
+        '"column":1}],"suppressedMessages":[],"errorCount":1,"fatalErrorCount":1,"warningCount":0}]\n',
+        [("a.mjs:2", "no-unused-vars"), ("bad.mjs:2", "")],
     ),
     "mypy": (
         'm.py:2: error: Incompatible return value type (got "int", expected "str")  [return-value]\n'
@@ -260,13 +363,18 @@ OUTPUTS = {
         [("m.py:2", "return-value"), ("m.py:3", "")],
     ),
     "go vet": (
-        "# ex/calc\n./a.go:5:2: fmt.Printf format %d has arg x of wrong type string\nvet: ./b.go:7:9: undefined: foo\n",
-        [("a.go:5", ""), ("b.go:7", "")],
+        '# example.com/m\n./a.go:7:2: fmt.Printf format %d has arg "x" of wrong type string\n# example.com/m/b\n'
+        "vet: b/b.go:5:13: cannot use m.F() (value of type string) as int value in variable declaration\n",
+        [("a.go:7", ""), ("b/b.go:5", "")],
     ),
     "clippy": (
-        "src/main.rs:2:9: warning: unused variable: `x`\nsrc/lib.rs:4:1: error[E0425]: cannot find value `y`\n"
-        "error: could not compile `a` (lib) due to 1 previous error\n",
-        [("src/main.rs:2", "warning"), ("src/lib.rs:4", "error[E0425]")],
+        "    Checking m v0.1.0 (/v)\nsrc/lib.rs:4:5: warning: unneeded `return` statement\n"
+        "src/lib.rs:8:8: warning: equality checks against true are unnecessary: help: try: `x`\n"
+        "src/lib.rs:9:5: error[E0308]: mismatched types: expected `i32`, found `String`\n"
+        "warning: `m` (lib) generated 3 warnings (run `cargo clippy --fix --lib -p m -- ` to apply 2 suggestions)\n"
+        "error: could not compile `m` (lib) due to 1 previous error\n"
+        "warning: build failed, waiting for other jobs to finish...\n",
+        [("src/lib.rs:4", "warning"), ("src/lib.rs:8", "warning"), ("src/lib.rs:9", "error[E0308]")],
     ),
     "flake8": ("./a.py:1:1: F401 'os' imported but unused\n", [("a.py:1", "F401")]),
     "ruff": ("a.py:1:8: F401 [*] `os` imported but unused\nFound 1 error.\n", [("a.py:1", "F401")]),
