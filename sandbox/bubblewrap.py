@@ -19,7 +19,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandbox import cgroup, inside, launch, machine, memory, ownership, process, seccomp
+from sandbox import cgroup, inside, launch, machine, memory, ownership, process, room, seccomp
 from sandbox.egress.proxy import Proxy
 from sandbox.egress.way import Way
 from sandbox.errors import SandboxBroken, SandboxUnavailable
@@ -83,7 +83,7 @@ class Bubblewrap:
                 child,
                 {child.stdout: output},
                 wall_s=command.limits.wall_s,
-                stop=_stop(child.pid, command.limits, cancelled, group),
+                stop=_stop(child.pid, command, cancelled, group),
                 on_output=on_output,
                 gentle=False,
             )
@@ -195,9 +195,12 @@ def _sweep() -> None:
                 os.kill(int(found.parent.name), signal.SIGKILL)
 
 
-def _stop(pid: int, limits: Limits, cancelled: Cancelled | None, group: cgroup.Group | None) -> process.Stop:
+def _stop(pid: int, command: Command, cancelled: Cancelled | None, group: cgroup.Group | None) -> process.Stop:
+    limits = command.limits
     too_much = group.out_of_memory if group else memory.watch(limits, lambda: memory.tree(pid))
-    return process.stop_when(cancelled, too_much)
+    return process.stop_when(
+        cancelled, {End.OUT_OF_MEMORY: too_much, End.OUT_OF_ROOM: room.watch(limits, command.writable)}
+    )
 
 
 def _end_namespace(status: launch.Status) -> None:

@@ -21,7 +21,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from sandbox import cgroup, inside, landlock, launch, machine, memory, ownership, process, seccomp
+from sandbox import cgroup, inside, landlock, launch, machine, memory, ownership, process, room, seccomp
 from sandbox.egress.policy import variables
 from sandbox.egress.proxy import Proxy
 from sandbox.egress.way import on_loopback, ready
@@ -103,7 +103,13 @@ class ContainerFallback:
                 child,
                 {child.stdout: output},
                 wall_s=limits.wall_s,
-                stop=process.stop_when(cancelled, group.out_of_memory if group else self._memory_watch(limits)),
+                stop=process.stop_when(
+                    cancelled,
+                    {
+                        End.OUT_OF_MEMORY: group.out_of_memory if group else self._memory_watch(limits),
+                        End.OUT_OF_ROOM: room.watch(limits, (home, *command.writable)),
+                    },
+                ),
                 on_output=on_output,
                 gentle=False,
             )

@@ -75,13 +75,17 @@ def run(
         return finished(ending, *outputs.values(), log=log)
 
 
-def stop_when(cancelled: Cancelled | None, out_of_memory: Callable[[], bool] = lambda: False) -> Stop:
-    """A stop condition from what is asked again and again."""
+def stop_when(cancelled: Cancelled | None, limits: Mapping[End, Callable[[], bool]] | None = None) -> Stop:
+    """A stop condition from what is asked again and again.
+
+    Args:
+        limits: how a command ends → whether it has to.
+    """
 
     def stop() -> End | None:
         if cancelled is not None and cancelled():
             return End.CANCELLED
-        return End.OUT_OF_MEMORY if out_of_memory() else None
+        return next((end for end, reached in (limits or {}).items() if reached()), None)
 
     return stop
 

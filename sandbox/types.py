@@ -43,6 +43,8 @@ class Limits:
     """Size of ``/tmp``, of the home folder and of ``/dev/shm``, each."""
     log_bytes: int = 64 * MIB
     """Bytes of raw output written to the log file."""
+    spare_bytes: int | None = 512 * MIB
+    """What stays free on each disk that the command can write to."""
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,11 @@ class Command:
     limits: Limits = Limits()
 
     @property
+    def writable(self) -> tuple[Path, ...]:
+        """What of this machine's disks it can write to."""
+        return tuple(mount.source for mount in self.mounts if mount.writable)
+
+    @property
     def unfit(self) -> str:
         """Why no system can start it, for a person; empty when one can. Its words may come from anybody."""
         words = (*self.argv, self.cwd, *self.env, *self.env.values())
@@ -95,6 +102,7 @@ class End(StrEnum):
     SIGNALLED = "signalled"
     TIMED_OUT = "timed_out"
     OUT_OF_MEMORY = "out_of_memory"
+    OUT_OF_ROOM = "out_of_room"
     CANCELLED = "cancelled"
 
 

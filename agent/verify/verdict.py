@@ -43,6 +43,8 @@ def of_process(finished: Finished) -> Verdict | None:
             return SuiteStatus.TIMED_OUT, f"the tests did not end and were stopped {limit}: timed out (watch mode?)"
         case End.OUT_OF_MEMORY:
             return SuiteStatus.OUT_OF_MEMORY, "the tests were killed because they used more memory than allowed"
+        case End.OUT_OF_ROOM:
+            return SuiteStatus.NOT_RUN, "the tests were stopped because they left too little room on the disk"
         case End.CANCELLED:
             return SuiteStatus.NOT_RUN, "the run was cancelled"
         case End.SIGNALLED:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import socket
 import sys
 import threading
@@ -250,6 +251,27 @@ def test_memory_is_watched_where_the_kernel_does_not_count_it(
     finished = sandbox.run(Command((python[0], "-c", source), cwd="/", mounts=python[1], limits=limits))
 
     assert finished.end is End.OUT_OF_MEMORY
+
+
+def test_room_on_the_disk_is_left_for_others(sandbox: Sandbox, shell: Shell, checkout: Mount) -> None:
+    free = shutil.disk_usage(checkout.source).free
+    line = "while head -c 1000000 /dev/zero >> many-$((number += 1)); do :; done; sleep 60"
+
+    finished = shell(
+        line, cwd=checkout.target, mounts=(checkout,), limits=Limits(wall_s=50, spare_bytes=free - 40 * MIB)
+    )
+
+    assert finished.end is End.OUT_OF_ROOM
+    sandbox.reclaim(checkout.source)
+    assert sum(path.stat().st_size for path in checkout.source.iterdir()) < 2_000 * MIB
+
+
+def test_a_disk_that_is_nearly_full_already_still_takes_small_files(shell: Shell, checkout: Mount) -> None:
+    spare = shutil.disk_usage(checkout.source).free * 2
+
+    finished = shell("echo x > small", cwd=checkout.target, mounts=(checkout,), limits=Limits(spare_bytes=spare))
+
+    assert finished.ok
 
 
 def test_one_file_and_all_temporary_files_have_a_size(bubblewrap: Sandbox, shell: Shell) -> None:
