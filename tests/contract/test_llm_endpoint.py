@@ -428,7 +428,7 @@ def hang_up(served: Served) -> None:
 
 def until(condition: Callable[[], bool]) -> None:
     pause = threading.Event()
-    for _ in range(500):
+    for _ in range(3000):
         if condition():
             return
         pause.wait(0.02)

@@ -139,7 +139,6 @@ def test_a_deleted_repository_ends_the_job_by_name(flow: World) -> None:
     assert job.ending.outcome is Outcome.BLOCKED
 
 
-@pytest.mark.timeout(300)  # several jobs, each with a set-up
 def test_two_services_on_one_state_folder_share_the_work_and_double_nothing(flow: World, open_tmp_path: Path) -> None:
     port = free_port()
     other = Service({**flow.service.settings, "GRAFTSMITH_PORT": str(port)}, open_tmp_path, port)
@@ -182,13 +181,12 @@ def test_what_is_not_proven_goes_to_no_branch_of_a_person(flow: World) -> None:
     assert kept in flow.told(repo, number)[0]
 
 
-@pytest.mark.timeout(300)  # two runs, each with a set-up
 def test_what_fails_on_the_state_that_a_person_made_meanwhile_is_kept_apart(flow: World) -> None:
     repo, number, _ = asked_on_pull(flow, "overtaken")
     until_it_runs(flow, repo)
     pinned = "from widget import total\n\n\ndef test_as_it_was():\n    assert total([1, 2]) == 2\n"
     theirs = repo.commit({"test_person.py": pinned}, branch="topic", by="maria")
-    ended = flow.ended(repo, timeout_s=2 * PATIENCE_S).ending
+    ended = flow.ended(repo).ending
     assert ended is not None
     assert ended.outcome is Outcome.TESTS_FAILING
     assert repo.branches()["topic"] == theirs
@@ -198,12 +196,11 @@ def test_what_fails_on_the_state_that_a_person_made_meanwhile_is_kept_apart(flow
     assert "1 test passed before and failed now" in told, "what was measured last is told"
 
 
-@pytest.mark.timeout(300)  # two runs, each with a set-up
 def test_what_holds_on_the_state_that_a_person_made_meanwhile_is_told_as_measured_there(flow: World) -> None:
     repo, number, _ = asked_on_pull(flow, "followed")
     until_it_runs(flow, repo)
     theirs = repo.commit({"test_person.py": "def test_theirs():\n    pass\n"}, branch="topic", by="maria")
-    ended = flow.ended(repo, timeout_s=2 * PATIENCE_S).ending
+    ended = flow.ended(repo).ending
     assert ended is not None
     assert ended.outcome is Outcome.UPDATED
     assert repo.branches()["topic"] != theirs

@@ -29,7 +29,7 @@ from app.jobs.types import Job, JobState
 from app.steps.files import Brief
 
 OWNER = "acme"
-PATIENCE_S = 100.0
+PATIENCE_S = 240.0
 
 FILES: Mapping[str, str] = {
     "README.md": "# widget\n",

@@ -16,7 +16,6 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import httpx
-import pytest
 
 from app.jobs.store import JobStore, sqlite_url
 from app.jobs.types import Job, JobState
@@ -61,7 +60,6 @@ def kill(process: BaseProcess) -> None:
     process.join()
 
 
-@pytest.mark.timeout(120)
 def test_random_kills_lose_and_double_nothing(tmp_path: Path) -> None:
     world, state, listening = tmp_path / "world", tmp_path / "state", listen()
     world.mkdir()
@@ -121,7 +119,6 @@ def assert_one_at_a_time(jobs: list[Job], log: list[dict[str, object]]) -> None:
         assert seen == sorted(seen)
 
 
-@pytest.mark.timeout(60)
 def test_paused_worker_that_lost_its_lease_writes_nothing_more(tmp_path: Path) -> None:
     world, state, listening = tmp_path / "world", tmp_path / "state", listen()
     world.mkdir()
@@ -157,7 +154,6 @@ def test_paused_worker_that_lost_its_lease_writes_nothing_more(tmp_path: Path) -
     assert [line["pid"] for line in of_job if line["what"] == "comment made"] == [first.pid]
 
 
-@pytest.mark.timeout(60)
 def test_stop_ends_a_running_job_and_those_behind_it(tmp_path: Path) -> None:
     world, state, listening = tmp_path / "world", tmp_path / "state", listen()
     world.mkdir()
@@ -189,7 +185,6 @@ def test_stop_ends_a_running_job_and_those_behind_it(tmp_path: Path) -> None:
     assert sorted(told) == sorted(job.id for job in jobs), "each ending is told once"
 
 
-@pytest.mark.timeout(60)
 def test_shut_down_in_the_middle_goes_on_after_the_next_start(tmp_path: Path) -> None:
     world, state, listening = tmp_path / "world", tmp_path / "state", listen()
     world.mkdir()
@@ -200,7 +195,7 @@ def test_shut_down_in_the_middle_goes_on_after_the_next_start(tmp_path: Path) ->
     deliver(base_url, "delivery-of-shutdown", 1)
     await_line(world, "run begins")
     server.terminate()
-    server.join(20)
+    server.join(60)
     assert server.exitcode is not None, "it ends although a job runs"
     (world / "go").touch()
     server = start_server(state, world, listening, most_s=0.0)
@@ -235,7 +230,7 @@ def _locked(path: Path) -> bool:
     return False
 
 
-def await_line(world: Path, what: str, pid: int | None = None, seconds: float = 20.0) -> None:
+def await_line(world: Path, what: str, pid: int | None = None, seconds: float = 60.0) -> None:
     end = time.monotonic() + seconds
     while time.monotonic() < end:
         if any(line["what"] == what and pid in (None, line["pid"]) for line in read_log(world)):

@@ -129,7 +129,7 @@ def nothing_is_left(users: tuple[int, ...], groups: tuple[Path, ...]) -> Iterato
     """After each test: no process, mount, control group, folder, link or open file more than before."""
     before = _traces(users, groups)
     yield
-    deadline = time.monotonic() + 5  # the kernel takes a moment to let go of what was killed
+    deadline = time.monotonic() + 30  # the kernel takes a moment to let go of what was killed
     while (left := _left(before, _traces(users, groups))) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert not left
