@@ -1,12 +1,8 @@
-"""Looks at this machine: what is there, what is missing, which package brings it.
-
-``python -m sandbox.doctor`` prints the same as lines and ends with 0 when commands can be isolated.
-"""
+"""Looks at this machine: what is there, what is missing, which package brings it."""
 
 from __future__ import annotations
 
 import shutil
-import sys
 from dataclasses import dataclass
 
 from sandbox import cgroup, landlock, machine, process
@@ -71,17 +67,3 @@ def _git() -> Check:
     if path is None:
         return Check("git", False, True, "not installed", machine.how_to_install("git"))
     return Check("git", True, True, process.run([path, "--version"]).output.decode("ascii", "replace").strip())
-
-
-def main() -> int:
-    """Print what was found; 0: commands can be isolated."""
-    checks = examine()
-    for check in checks:
-        print(f"{'ok' if check.ok else 'missing' if check.needed else 'note':8} {check.name:13} {check.detail}")
-        if check.todo:
-            print(f"{'':22} → {check.todo}")
-    return 1 if any(check.needed and not check.ok for check in checks) else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
