@@ -1,0 +1,76 @@
+"""The exit code and the report have to tell the same story; where they don't, nothing is concluded."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from agent.types import SuiteStatus, TestOutcome
+from agent.verify.report import Entry, Report, build
+from agent.verify.verdict import Exit, structured, unstructured
+
+EXITS: Mapping[int, Exit] = {0: Exit.CLEAN, 1: Exit.FAILURES, 2: Exit.BROKEN, 5: Exit.NO_TESTS}
+PASSED = Entry("t.py::a", TestOutcome.PASSED)
+FAILED = Entry("t.py::b", TestOutcome.FAILED, "no")
+SKIPPED = Entry("t.py::c", TestOutcome.SKIPPED)
+UNLOADED = Entry("t.py", TestOutcome.ERROR, "no module", collecting=True)
+NOTHING = build(())
+OK, FAILING, NO_TESTS = SuiteStatus.OK, SuiteStatus.FAILING, SuiteStatus.NO_TESTS
+NOT_RUN, INCONSISTENT = SuiteStatus.NOT_RUN, SuiteStatus.INCONSISTENT
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "report", "status"),
+    [
+        (0, build([PASSED]), OK),
+        (0, build([SKIPPED]), OK),
+        (0, NOTHING, NO_TESTS),
+        (0, None, INCONSISTENT),
+        (0, build([PASSED, FAILED]), INCONSISTENT),
+        (1, build([PASSED, FAILED]), FAILING),
+        (1, build([PASSED, UNLOADED]), FAILING),
+        (1, build([UNLOADED]), NOT_RUN),
+        (1, build([PASSED]), INCONSISTENT),
+        (1, NOTHING, NOT_RUN),
+        (1, None, NOT_RUN),
+        (2, build([PASSED, FAILED]), NOT_RUN),
+        (2, build([UNLOADED]), NOT_RUN),
+        (2, None, NOT_RUN),
+        (5, None, NO_TESTS),
+        (5, build([SKIPPED]), NO_TESTS),
+        (5, build([PASSED]), INCONSISTENT),
+        (77, build([FAILED]), FAILING),
+        (77, None, NOT_RUN),
+        (126, None, NOT_RUN),
+        (127, None, NOT_RUN),
+        (137, None, NOT_RUN),
+        (137, build([FAILED]), FAILING),
+    ],
+)
+def test_what_is_concluded_from_both(exit_code: int, report: Report | None, status: SuiteStatus) -> None:
+    said, why = structured(exit_code, EXITS, report)
+    assert said is status
+    assert bool(why) == (status not in (OK, FAILING))
+
+
+@pytest.mark.parametrize("exit_code", [0, 1, 5])
+def test_a_damaged_report_and_a_runner_that_failed_conclude_nothing(exit_code: int) -> None:
+    assert structured(exit_code, EXITS, None, "the report is damaged")[0] is INCONSISTENT
+    status, why = structured(exit_code, EXITS, build([PASSED], internal="plugin crashed"))
+    assert status is NOT_RUN and "plugin crashed" in why
+
+
+@pytest.mark.parametrize(
+    ("exit_code", "status", "says"),
+    [
+        (0, OK, ""),
+        (1, FAILING, "exit code 1"),
+        (127, NOT_RUN, "not found"),
+        (126, NOT_RUN, "not executable"),
+        (137, NOT_RUN, "signal 9"),
+    ],
+)
+def test_without_a_report_the_exit_code_is_all_there_is(exit_code: int, status: SuiteStatus, says: str) -> None:
+    said, why = unstructured(exit_code)
+    assert said is status and says in why
