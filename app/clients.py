@@ -14,6 +14,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlsplit
@@ -33,8 +34,10 @@ _SUPER_POM: Final = "org/apache/maven/model/pom-4.0.0.xml"
 """The model that every project inherits from; it names the central repository."""
 
 
+@cache
 def defaults(path: str) -> Mapping[str, tuple[str, ...]]:
-    """Client → hosts, of those clients that are found on ``path`` and answer."""
+    """Client → hosts, of those clients that are found on ``path`` and answer. Asked once in a process: some take a
+    second to start."""
     # Some write a log at home even when they are only asked.
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home,
