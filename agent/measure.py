@@ -116,6 +116,7 @@ class Measure:
         comparison = compare(before, run, self.harness.flaky(draft, before, run))
         if self.baseline.doubted(comparison):
             return self._compared(draft, run, files)
+        self.baseline.flipped(comparison.flaky)
         return without_wandering(comparison, self.baseline.wandering(comparison.lost, run))
 
     def _proof(self, draft: Draft, evidence: Evidence) -> Evidence:

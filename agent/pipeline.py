@@ -295,8 +295,10 @@ def _harness(run: Run, workspace: Workspace, sandbox: Sandbox, own: Commands) ->
 
 def _unsteady(baseline: Baseline) -> list[str]:
     known = baseline.flaky
+    if not known:
+        return []
     more = f" and {len(known) - 5} more" if len(known) > 5 else ""
-    return [f"Seen to be flaky on this base by earlier runs: {', '.join(known[:5])}{more}."] if known else []
+    return [f"Seen to be flaky by earlier runs, on this base or on changes of it: {', '.join(known[:5])}{more}."]
 
 
 def _measure(run: Run, harness: Harness, baseline: Baseline, indexer: Indexer, index: Index) -> Measure:

@@ -10,6 +10,8 @@ from importlib.metadata import version
 
 import click
 
+from app.entry import INTERRUPTED
+
 PROVEN, ENDED, USAGE, OUR_BUG = 0, 1, 2, 3
 """Exit codes: proven · ended without success, with the outcome named · usage or configuration · a bug of ours."""
 
@@ -88,7 +90,7 @@ def main() -> None:
         code = cli.main(standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("stopped", err=True)
-        code = 130
+        code = INTERRUPTED
     except click.ClickException as error:
         error.show()
         code = USAGE

@@ -7,7 +7,8 @@ would say that a test got worse, or is gone, or failed all along, the base is me
 
 Not kept: what has no report of single tests; what did not run to its end; anything measured with a person's own
 environment or ignored files, which change without a name. What a change left behind has no influence: all that is kept
-was measured where nothing but the base has run.
+was measured where nothing but the base has run, apart from the names of tests that flipped on changes. Those need the
+word of two runs, and a test that is known to flip can only prove less.
 """
 
 from __future__ import annotations
@@ -37,6 +38,7 @@ MAX_BYTES: Final = 256 * 1024**2
 MAX_AGE_S: Final = 3 * 24 * 3600
 _ONE_BYTES: Final = 32 * 1024**2
 _FORMAT: Final = 1
+_WITNESSES: Final = 2
 _JUDGED: Final = (SuiteStatus.OK, SuiteStatus.FAILING)
 
 
@@ -50,7 +52,9 @@ class Kept(Value):
     unexplained: tuple[str, ...] = ()
     """Ids of the base that no file explains; see ``Harness.recall``."""
     flaky: tuple[str, ...] = ()
-    """Tests that were seen to end in different ways on the same tree."""
+    """Tests that were seen to end in different ways on this very tree."""
+    flips: Mapping[str, tuple[str, ...]] = Field(default_factory=dict)
+    """Test → runs in which it did so on a change of this tree."""
     findings: Mapping[str, tuple[Finding, ...]] = Field(default_factory=dict)
     """What was asked of a linter → what it has against the base."""
 
@@ -117,6 +121,7 @@ class Baseline:
         """An earlier run measured it."""
         self._measured_at = kept.measured_at if kept else time.time()
         self._flaky = set(kept.flaky) if kept else set()
+        self._flips = dict(kept.flips) if kept else {}
         self.said: dict[str, tuple[Finding, ...]] = dict(kept.findings) if kept else {}
         """What was asked of a linter → what it has against the base. Whoever asks adds to it."""
         self._written: object = None
@@ -135,7 +140,16 @@ class Baseline:
 
     @property
     def flaky(self) -> tuple[str, ...]:
-        return tuple(sorted(self._flaky & self.run.outcomes.keys()))
+        """Tests that are known to end in different ways on the same tree."""
+        told = {test for test, runs in self._flips.items() if len(runs) >= _WITNESSES}
+        return tuple(sorted((self._flaky | told) & self.run.outcomes.keys()))
+
+    def flipped(self, tests: Collection[str]) -> None:
+        """Remember tests that failed with a change and passed when they were run again on the same files. One run's
+        word is not enough: it may be its change that makes them flip."""
+        this = self._harness.workspace.spec.run_id
+        for test in tests:
+            self._flips[test] = tuple(dict.fromkeys((*self._flips.get(test, ()), this)))[-_WITNESSES:]
 
     def doubted(self, comparison: Comparison) -> bool:
         """Whether ``comparison`` rests on something that an earlier run measured and that may be other today. Then the
@@ -175,14 +189,15 @@ class Baseline:
                 measured_at=self._measured_at,
                 run=self.run.model_copy(update={"log_file": ""}),
                 unexplained=tuple(sorted(self._harness.unexplained)),
-                flaky=self.flaky,
+                flaky=tuple(sorted(self._flaky & self.run.outcomes.keys())),
+                flips={test: runs for test, runs in self._flips.items() if test in self.run.outcomes},
                 findings=self.said,
             )
         )
         self._written = state
 
     def _state(self) -> object:
-        return self.run.outcomes, self.flaky, dict(self.said)
+        return self.run.outcomes, frozenset(self._flaky), dict(self._flips), dict(self.said)
 
     def _passes_today(self, failing: Collection[str]) -> bool:
         if not failing:

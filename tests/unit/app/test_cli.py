@@ -45,6 +45,20 @@ def test_every_command_explains_itself(name: str) -> None:
     assert done.output.startswith(f"Usage: cli {name} ") and len(done.output) > 100
 
 
+@pytest.mark.parametrize("module", ["app.cli", "click", "agent.errors", "app.commands.show"])
+def test_an_interrupt_while_it_is_loaded_is_no_error(module: str, tmp_path: Path) -> None:
+    code = (
+        "import sys\nfrom app.entry import main\n"
+        "class Interrupted:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {module!r}: raise KeyboardInterrupt\n"
+        "sys.meta_path.insert(0, Interrupted())\nsys.argv = ['graftsmith', 'show', 'x']\nmain()"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 130
+    assert done.stderr.strip() in ("", "stopped")
+
+
 def test_missing_settings_are_all_named_at_once(tmp_path: Path) -> None:
     done = run("serve", cwd=tmp_path, HOME=str(tmp_path))
     assert done.returncode == 2

@@ -130,6 +130,17 @@ def test_what_failed_then_and_fails_today_is_believed(again: MakeRun) -> None:
     assert runs(made) == [True] and baseline.taken_from
 
 
+def test_a_test_that_flips_on_changes_is_known_after_two_runs(again: MakeRun) -> None:
+    for run, told, known in (("r1", True, ()), ("r1", True, ()), ("r2", True, ()), ("r3", False, (ADD,))):
+        made = again()
+        made.workspace.spec = made.spec.model_copy(update={"run_id": run})
+        baseline = taken(made)
+        assert baseline.flaky == known
+        baseline.flipped((ADD, "test_new.py::test_of_the_change_alone") if told else ())
+        baseline.keep()
+    assert runs(made) == [True]
+
+
 def test_code_under_test_can_not_write_there(again: MakeRun, tmp_path: Path) -> None:
     place = tmp_path / "cache" / "baselines"
     taken(again())
