@@ -10,16 +10,18 @@ from sandbox.types import Limits
 
 
 def watch(limits: Limits, writable: Iterable[Path]) -> Callable[[], bool]:
-    """Asks whether less than ``Limits.spare_bytes`` is left on the disk of one of the folders, as often as it is
-    called. A disk that had less from the start may be filled by half of what it had."""
-    spare = limits.spare_bytes
-    if spare is None:
-        return lambda: False
-    free = {folder: _free(folder) for folder in writable}
-    floors = {folder: spare if now > spare else now // 2 for folder, now in free.items()}
-    return lambda: any(_free(folder) < floor for folder, floor in floors.items())
+    """Asks whether less than ``Limits.spare_bytes`` or ``spare_files`` is left on the disk of one of the folders, as
+    often as it is called. A disk that had less from the start may be filled by half of what it had."""
+    spare = limits.spare_bytes, limits.spare_files
+    floors = [(folder, tuple(map(_floor, _free(folder), spare))) for folder in writable]
+    return lambda: any(now < floor for folder, both in floors for now, floor in zip(_free(folder), both, strict=True))
 
 
-def _free(folder: Path) -> int:
+def _floor(free: int, spare: int) -> int:
+    return spare if free > spare else free // 2
+
+
+def _free(folder: Path) -> tuple[int, int]:
+    """Bytes and files that a disk can still take; 0 files where it does not count them."""
     disk = os.statvfs(folder)
-    return disk.f_bavail * disk.f_frsize
+    return disk.f_bavail * disk.f_frsize, disk.f_favail

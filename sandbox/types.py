@@ -43,8 +43,10 @@ class Limits:
     """Size of ``/tmp``, of the home folder and of ``/dev/shm``, each."""
     log_bytes: int = 64 * MIB
     """Bytes of raw output written to the log file."""
-    spare_bytes: int | None = 512 * MIB
+    spare_bytes: int = 512 * MIB
     """What stays free on each disk that the command can write to."""
+    spare_files: int = 20_000
+    """How many files each of these disks can still take then."""
 
 
 @dataclass(frozen=True)
