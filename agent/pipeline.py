@@ -104,17 +104,7 @@ def run(
         run = Run(spec, events, meter, model, meaning, cancelled)
         stages = partial(_ask, asker=asker) if spec.mode == "ask" else partial(_stages, sandbox=open_sandbox())
         run.seconds[START] = round(time.monotonic() - began, 3)
-        try:
-            ending = stages(run, stack)
-        except GraftsmithError as error:
-            ending = endings.of_error(error)
-        except SandboxError as error:
-            ending = endings.of_error(OperatorError(error.what, why=error.why, todo=error.todo))
-        except Exception as error:  # the one catch-all of this process: recorded, and told as ours
-            if disk_full(error):
-                raise
-            events.emit("note", text="bug", trace=traceback.format_exc())
-            ending = endings.our_bug(error)
+        ending = _ended(partial(stages, run, stack), events)
         if cancelled():
             ending = endings.when_stopped(ending)
         with run.stage(Stage.REPORT):
@@ -122,6 +112,21 @@ def run(
                 events.emit("note", text="git", seconds=round(run.draft.base.git.seconds, 3))
             events.emit("decision", outcome=ending.outcome, reason=ending.reason)
             return run.result(ending)
+
+
+def _ended(stages: Callable[[], Ending], events: EventLog) -> Ending:
+    """What the stages come to. Whatever goes wrong in them is an ending too, but for a full disk."""
+    try:
+        return stages()
+    except GraftsmithError as error:
+        return endings.of_error(error)
+    except SandboxError as error:
+        return endings.of_error(OperatorError(error.what, why=error.why, todo=error.todo))
+    except Exception as error:  # the one catch-all of this process: recorded, and told as ours
+        if disk_full(error):
+            raise
+        events.emit("note", text="bug", trace=traceback.format_exc())
+        return endings.our_bug(error)
 
 
 def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:

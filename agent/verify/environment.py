@@ -205,7 +205,10 @@ class Installer:
             if dependencies is None:
                 making.environment.mkdir()
             else:
+                started = time.monotonic()
                 copy(dependencies.environment, making.environment)
+                seconds = round(time.monotonic() - started, 3)
+                self.events.emit("note", text="dependencies copied", seconds=seconds)
             failed, notes = self._run_steps(tools, steps, checkout.path, checkout.mounts, making.environment)
             for step, finished in failed:
                 if step.required:

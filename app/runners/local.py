@@ -14,13 +14,13 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from agent.errors import BugError, RetryLater
+from agent.errors import BugError, GraftsmithError, RetryLater
 from agent.record import CANCEL, DISK_FULL, EVENTS, RESULT
 from agent.types import Outcome, RunResult, RunSpec
 from app.runners.tail import Tail
 from sandbox import process, remove_tree
 from sandbox.text import clean
-from sandbox.types import End, Limits
+from sandbox.types import End, Finished, Limits
 
 _GRACE_S = 300.0
 """Beyond the budget's minutes: set-up of the sandbox, writing the result."""
@@ -68,14 +68,19 @@ def run(
     )
     tail.poll()
     result = result_of(folder)
-    if result is not None:
-        return result
+    if result is None:
+        raise _lost(finished)
+    return result
+
+
+def _lost(finished: Finished) -> GraftsmithError:
+    """What to make of a child that ended without a result."""
     words = clean(finished.output, 2_000)
     if finished.end in (End.SIGNALLED, End.TIMED_OUT, End.OUT_OF_MEMORY):
-        raise RetryLater(f"The run's process was ended from outside ({finished.end.value})", why=words)
+        return RetryLater(f"The run's process was ended from outside ({finished.end.value})", why=words)
     if finished.exit_code == DISK_FULL:
-        raise RetryLater("The disk of the machine that runs Graftsmith is full", todo="Make room in its state folder")
-    raise BugError(
+        return RetryLater("The disk of the machine that runs Graftsmith is full", todo="Make room in its state folder")
+    return BugError(
         f"The run's process ended with exit code {finished.exit_code} and wrote no result",
         why=words,
         todo="Report this with the run's event log",

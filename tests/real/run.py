@@ -41,6 +41,7 @@ from tests.real.upstream import hunks, only_tests  # noqa: E402
 CACHE = CHECKOUT / ".cache" / "real"
 DATA = Path(__file__).with_name("packages.toml")
 PATIENCE_S = 1800.0
+COPIED = "dependencies copied"
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,8 @@ class Seen:
     wall_s: float
     """From the label to the end of the job."""
     setup_s: float
+    copies_s: float
+    """Of dependencies that the commits of a repository share; part of the set-up."""
     tests_s: float
     model_s: float
     linters_s: float
@@ -188,7 +191,8 @@ def _carry_out(made: World, package: Package) -> Seen:
         made.result(job),
         next(iter(made.pulls(repo)), None),
         wall_s,
-        setup_s=sum(e["seconds"] for e in events if e.get("text") == "set-up command"),
+        setup_s=sum(e["seconds"] for e in events if e.get("text") in ("set-up command", COPIED)),
+        copies_s=sum(e["seconds"] for e in events if e.get("text") == COPIED),
         tests_s=sum(e["run"]["seconds"] for e in events if e["kind"] == "test_run" and not e.get("kept")),
         model_s=sum(e["seconds"] for e in events if e["kind"] == "model_call"),
         linters_s=sum(e["seconds"] for e in events if e.get("text") == "command"),
@@ -222,6 +226,7 @@ def _times(seen: Iterable[Seen]) -> Table:
         "package",
         "seconds",
         "set-up",
+        "of it copies",
         "tests",
         "model",
         "linters",
@@ -235,11 +240,21 @@ def _times(seen: Iterable[Seen]) -> Table:
     )
     table = _empty("Where the time went", columns, right=columns[1:])
     table.caption = (
-        "tests, linters and set-up: the commands in the sandbox, its own start-up included · git: what was waited for"
+        "tests, linters and set-up: the commands in the sandbox, its own start-up included; copies: of dependencies that"
+        "\ncommits share · git: what was waited for"
         "\nengine: all that is left of the run, from the start of its process · service: the job without the run"
     )
     for one in seen:
-        parts = (one.wall_s, one.setup_s, one.tests_s, one.model_s, one.linters_s, one.git_s, one.engine_s)
+        parts = (
+            one.wall_s,
+            one.setup_s,
+            one.copies_s,
+            one.tests_s,
+            one.model_s,
+            one.linters_s,
+            one.git_s,
+            one.engine_s,
+        )
         parts += (one.result.seconds.get(START, 0.0), one.service_s)
         table.add_row(
             one.package.entry["name"],
