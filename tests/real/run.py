@@ -240,8 +240,8 @@ def _times(seen: Iterable[Seen]) -> Table:
     )
     table = _empty("Where the time went", columns, right=columns[1:])
     table.caption = (
-        "tests, linters and set-up: the commands in the sandbox, its own start-up included; copies: of dependencies that"
-        "\ncommits share · git: what was waited for"
+        "tests, linters and set-up: the commands in the sandbox, its own start-up included; copies: of dependencies"
+        "\nthat commits share · git: what was waited for"
         "\nengine: all that is left of the run, from the start of its process · service: the job without the run"
     )
     for one in seen:
