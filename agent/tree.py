@@ -307,11 +307,9 @@ class Draft:
             changes=tuple(self._change(path, self.edits[path]) for path in sorted(self.edits)),
         )
 
-    def tree_id(self, git: Git | None = None) -> str:
-        """The id of the whole tree, stored in ``git`` (the base's own when not given)."""
-        if not self.edits:
-            return self.base.tree_id
-        return self._stored if git is None else git.write_tree(self.base.sha, self.change_set().changes)
+    def tree_id(self) -> str:
+        """The id of the whole tree, stored beside the base."""
+        return self._stored if self.edits else self.base.tree_id
 
     def diff(self, *, context: int = 3, binary: bool = False) -> bytes:
         """The patch from the base to here."""

@@ -13,7 +13,7 @@ from agent.budget import load_prices
 from app import housekeeping, server
 from app.aging import DAY_S
 from app.github import GitHubApp
-from app.jobs.executor import Executor, Pace, claim_identity
+from app.jobs.executor import Executor, claim_identity
 from app.jobs.room import Room
 from app.jobs.store import JobStore, sqlite_url
 from app.llm.endpoint import Gateway, GatewayConfig
@@ -37,7 +37,7 @@ class Service:
     """Open as long as this process is one of the workers."""
 
 
-def build(settings: Settings, *, port: int, pace: Pace | None = None, progress_s: float = 5.0) -> Service:
+def build(settings: Settings, *, port: int) -> Service:
     """The whole service.
 
     Args:
@@ -60,7 +60,6 @@ def build(settings: Settings, *, port: int, pace: Pace | None = None, progress_s
         runner=lambda spec, on_event, stop: local.run(spec, on_event=on_event, cancelled=stop),
         meters=meters,
         token_secret=token_secret,
-        progress_s=progress_s,
     )
     executor = Executor(
         store,
@@ -68,7 +67,6 @@ def build(settings: Settings, *, port: int, pace: Pace | None = None, progress_s
         database_url=_database(settings, "dbos"),
         identity=identity,
         concurrency=settings.concurrency,
-        pace=pace,
     )
     app = server.build(
         webhook_secret=settings.webhook_secret.get_secret_value().encode(),

@@ -257,8 +257,8 @@ class Conversation:
     Not for several threads at once. Its error output goes nowhere.
     """
 
-    def __init__(self, argv: Sequence[str], *, cwd: Path | None = None, env: Mapping[str, str] | None = None) -> None:
-        self._child = _popen(argv, cwd, env, subprocess.PIPE, subprocess.DEVNULL)
+    def __init__(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> None:
+        self._child = _popen(argv, None, env, subprocess.PIPE, subprocess.DEVNULL)
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._to, self._from = self._child.stdin, self._child.stdout

@@ -37,7 +37,7 @@ def devhub_command(state_dir: Path, port: int, webhook_url: str) -> None:
     `graftsmith serve` is that App. It listens on loopback only. It is for trying things out and for tests, never a
     place to keep work.
     """
-    run(state_dir, port, on_ready=partial(_ready, state_dir, webhook_url))
+    run(state_dir, port, partial(_ready, state_dir, webhook_url))
 
 
 def _ready(state_dir: Path, webhook_url: str, hub: DevHub) -> None:

@@ -38,6 +38,7 @@ PERMISSIONS: Mapping[str, str] = {
     "pull_requests": "write",
     "statuses": "write",
 }
+SLUG = "graftsmith"
 EVENTS = (
     *("check_run", "create", "delete", "issue_comment", "issues", "pull_request", "pull_request_review"),
     *("pull_request_review_comment", "push", "workflow_run"),
@@ -116,34 +117,31 @@ class DevHub:
 
     def create_app(
         self,
-        slug: str = "graftsmith",
         *,
-        owner: str = "operator",
         webhook_url: str = "",
-        webhook_secret: str = "",
         private_key: str = "",
         permissions: Mapping[str, str] = PERMISSIONS,
-        events_: tuple[str, ...] = EVENTS,
+        subscribed: tuple[str, ...] = EVENTS,
     ) -> AppKeys:
-        """Register an App; its key and its webhook secret are made unless they are given."""
-        key, secret = private_key or new_key(), webhook_secret or secrets.token_hex(20)
+        """Register an App; its key is made unless it is given."""
+        key, secret = private_key or new_key(), secrets.token_hex(20)
         with self.hub.store.transaction():
             app = self.hub.store.add(
                 App(
-                    slug=slug,
-                    name=slug,
-                    owner_id=self.user(owner).id,
-                    bot_id=self.user(f"{slug}[bot]", type="Bot").id,
+                    slug=SLUG,
+                    name=SLUG,
+                    owner_id=self.user("operator").id,
+                    bot_id=self.user(f"{SLUG}[bot]", type="Bot").id,
                     public_key=_public(key),
                     webhook_url=webhook_url,
                     webhook_secret=secret,
                     permissions=dict(permissions),
-                    events=events_,
+                    events=subscribed,
                     created_at=self.hub.stamp(),
                 )
             )
             events.ping(self.hub, app)
-        return AppKeys(app.id, slug, key, secret)
+        return AppKeys(app.id, SLUG, key, secret)
 
     def set_webhook(self, app_id: int, url: str) -> None:
         """Where the App's deliveries go from now on; those that wait go there too."""
@@ -218,14 +216,11 @@ class DevHub:
         files: Files | Path = {},  # noqa: B006 - never changed
         *,
         private: bool = True,
-        default_branch: str = "main",
-        organization: bool = False,
     ) -> Repo:
         """Make a repository of an owner, who is made if need be; with files, it has one commit."""
         with self.hub.store.transaction():
             owner, _, name = full_name.partition("/")
-            people.user(self.hub, owner, type="Organization" if organization else "User")
-            repo = Repo.create(self.hub, owner, name, private=private, default_branch=default_branch)
+            repo = Repo.create(self.hub, owner, name, private=private, default_branch="main")
             if isinstance(files, Path):
                 repo.commit_folder(files)
             elif files:

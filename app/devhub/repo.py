@@ -19,7 +19,6 @@ from app.devhub.records import (
     Reaction,
     Repository,
     Review,
-    ReviewComment,
     User,
     WorkflowRun,
 )
@@ -277,9 +276,6 @@ class Repo:
         with self._hub.store.transaction():
             issues.reopen(self._hub, self._issue(number), self._actor(by))
 
-    def lock_issue(self, number: int) -> None:
-        issues.touch(self._hub, self._issue(number), locked=True)
-
     def _issue(self, number: int) -> Issue:
         return issues.numbered(self._hub, self.record, number)
 
@@ -376,9 +372,6 @@ class Repo:
 
     def reviews(self, number: int) -> list[Review]:
         return self._hub.store.find(Review, pull_id=pulls.numbered(self._hub, self.record, number).id)
-
-    def review_comments(self, number: int) -> list[ReviewComment]:
-        return self._hub.store.find(ReviewComment, pull_id=pulls.numbered(self._hub, self.record, number).id)
 
     # ── checks and workflows ─────────────────────────────────────────────────────────────────────────────────────
 

@@ -20,6 +20,7 @@ from app.devhub.hub import API
 from app.devhub.server import application
 
 Middleware = Callable[[ASGIApp], ASGIApp]
+_HOST = "127.0.0.1"
 
 
 class _Server(uvicorn.Server):
@@ -42,9 +43,9 @@ class _Server(uvicorn.Server):
         self._loop.call_soon_threadsafe(self._ended.set)
 
 
-def _server(devhub: DevHub, listener: socket.socket, host: str, middleware: Middleware | None) -> _Server:
+def _server(devhub: DevHub, listener: socket.socket, middleware: Middleware | None = None) -> _Server:
     """A server on a socket that is bound already, so that the hub knows its own address before the first request."""
-    devhub.hub.base_url = f"http://{host}:{listener.getsockname()[1]}"
+    devhub.hub.base_url = f"http://{_HOST}:{listener.getsockname()[1]}"
     app: ASGIApp = application(devhub.hub)
     app = faulty(middleware(app) if middleware else app, devhub.faults, API)
     return _Server(
@@ -59,20 +60,18 @@ def _server(devhub: DevHub, listener: socket.socket, host: str, middleware: Midd
     )
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(port: int = 0) -> socket.socket:
     listener = socket.socket()
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((host, port))
+    listener.bind((_HOST, port))
     return listener
 
 
 @contextmanager
-def serving(
-    devhub: DevHub, *, host: str = "127.0.0.1", port: int = 0, middleware: Middleware | None = None
-) -> Iterator[str]:
-    """Serve in a thread for as long as the block runs; gives the base URL. ``port`` 0: any that is free."""
-    with _listen(host, port) as listener:
-        server = _server(devhub, listener, host, middleware)
+def serving(devhub: DevHub, *, middleware: Middleware | None = None) -> Iterator[str]:
+    """Serve on a free port in a thread for as long as the block runs; gives the base URL."""
+    with _listen() as listener:
+        server = _server(devhub, listener, middleware)
         thread = threading.Thread(target=server.run, args=([listener],), name="devhub", daemon=True)
         thread.start()
         while not server.started:
@@ -86,20 +85,18 @@ def serving(
             thread.join()
 
 
-def run(
-    state_dir: Path, port: int = 0, *, host: str = "127.0.0.1", on_ready: Callable[[DevHub], None] | None = None
-) -> None:
+def run(state_dir: Path, port: int, on_ready: Callable[[DevHub], None]) -> None:
     """Serve until interrupted.
 
     Args:
         state_dir: where everything is kept; made if missing.
+        port: 0 takes any free one.
         on_ready: called with the hub when its address is known, before the first request is answered.
     """
     devhub = DevHub(state_dir)
-    with _listen(host, port) as listener:
-        server = _server(devhub, listener, host, None)
-        if on_ready:
-            on_ready(devhub)
+    with _listen(port) as listener:
+        server = _server(devhub, listener)
+        on_ready(devhub)
         try:
             server.run([listener])
         finally:

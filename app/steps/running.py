@@ -19,6 +19,9 @@ from app.steps.briefing import own_rules
 from app.steps.files import Brief
 from app.steps.site import Site
 
+_PROGRESS_S = 5.0
+"""Between two edits of the status comment, at least."""
+
 Runner = Callable[[RunSpec, Callable[[dict[str, object]], None], Callable[[], bool]], RunResult]
 
 
@@ -30,7 +33,6 @@ class LocalRuns:
         runner: carries out a RunSpec; blocks.
         meters: open runs and what they may spend.
         token_secret: signs the runs' tokens.
-        progress_s: seconds between two edits of the status comment.
     """
 
     def __init__(
@@ -42,7 +44,6 @@ class LocalRuns:
         runner: Runner,
         meters: RunMeters,
         token_secret: str,
-        progress_s: float = 5.0,
     ) -> None:
         self._site = site
         self._machine = machine
@@ -50,7 +51,6 @@ class LocalRuns:
         self._runner = runner
         self._meters = meters
         self._token_secret = token_secret
-        self._progress_s = progress_s
         self._watches: dict[str, Watch] = {}
 
     async def run(self, work: Work, brief: Brief, number: int, change_set: ChangeSet | None = None) -> RunResult:
@@ -122,7 +122,7 @@ class LocalRuns:
         told = Progress()
         while True:
             # Slower with age, so that an hour's job stays far below what GitHub lets an App write in an hour.
-            await asyncio.sleep(max(self._progress_s, watch.progress.elapsed_s / 20))
+            await asyncio.sleep(max(_PROGRESS_S, watch.progress.elapsed_s / 20))
             progress = watch.progress
             if (progress.stages, progress.now) == (told.stages, told.now):
                 continue

@@ -120,7 +120,7 @@ def test_only_subscribed_events_of_covered_repositories_are_sent(
     devhub: DevHub, app_key: str, receiver: Receiver
 ) -> None:
     inside, outside = devhub.create_repository("acme/one", {"a": "b"}), devhub.create_repository("acme/two", {"a": "b"})
-    keys = devhub.create_app(private_key=app_key, webhook_url=receiver.url, events_=("issues",))
+    keys = devhub.create_app(private_key=app_key, webhook_url=receiver.url, subscribed=("issues",))
     devhub.install(keys.id, "acme", repositories=("one",))
     for repo in (inside, outside):
         repo.comment(repo.open_issue("It breaks"), "x")

@@ -16,15 +16,15 @@ from sandbox.types import End, Limits
 
 
 def _alive(word: str) -> bool:
-    return any(
-        word in path.read_bytes().decode(errors="replace")
-        for path in Path("/proc").glob("[0-9]*/cmdline")
-        if _own(path)
-    )
+    others = (path for path in Path("/proc").glob("[0-9]*/cmdline") if path.parent.name != str(os.getpid()))
+    return any(word in _command_line(path) for path in others)
 
 
-def _own(path: Path) -> bool:
-    return path.parent.name != str(os.getpid()) and path.exists()
+def _command_line(path: Path) -> str:
+    try:
+        return path.read_bytes().decode(errors="replace")
+    except OSError:  # it has ended meanwhile
+        return ""
 
 
 def test_a_background_child_that_keeps_the_pipe_open_does_not_delay_the_end() -> None:
