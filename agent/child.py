@@ -23,6 +23,7 @@ from agent.model.beside import Beside
 from agent.model.types import Model
 from agent.record import CANCEL, DISK_FULL, EVENTS, RESULT, keep_spec
 from agent.types import START, RunSpec
+from sandbox import Sandbox
 
 _PR_SET_PDEATHSIG = 1
 
@@ -47,11 +48,11 @@ def _model(spec: RunSpec, meter: Meter, events: EventLog, cancelled: Callable[[]
     return Beside(made)
 
 
-def main() -> int:
+def main(sandbox: Callable[[], Sandbox]) -> int:
     """Carry out one run; the exit code."""
     die_with(int(sys.argv[1]))
     try:
-        _run(RunSpec.model_validate_json(sys.stdin.buffer.read()))
+        _run(RunSpec.model_validate_json(sys.stdin.buffer.read()), sandbox)
     except OSError as error:
         if not disk_full(error):
             raise
@@ -65,13 +66,14 @@ def _age() -> float:
     return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
 
 
-def _run(spec: RunSpec) -> None:
+def _run(spec: RunSpec, sandbox: Callable[[], Sandbox]) -> None:
     start = _age()
     work_dir = Path(spec.work_dir)
     keep_spec(work_dir, spec)
     result = pipeline.run(
         spec,
         make_model=partial(_model, spec),
+        sandbox=sandbox,
         event_file=work_dir / EVENTS,
         cancelled=(work_dir / CANCEL).exists,
     )

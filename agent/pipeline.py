@@ -74,6 +74,7 @@ def run(
     *,
     make_model: MakeModel,
     make_meaning: MakeMeaning = embedded,
+    sandbox: Callable[[], Sandbox] = open_sandbox,
     event_file: Path,
     listeners: tuple[Listener, ...] = (),
     cancelled: Callable[[], bool] = lambda: False,
@@ -84,6 +85,7 @@ def run(
     Args:
         make_model: the model, given the meter that it must ask, the log that it must write and the cancel flag.
         make_meaning: what compares by meaning, if anything does.
+        sandbox: what runs the commands; not asked for a question.
         event_file: the run's log; appended to.
         listeners: called with each event as it happens.
         cancelled: looked at between and inside calls.
@@ -102,7 +104,7 @@ def run(
         if meaning is not None:
             stack.callback(meaning.close)
         run = Run(spec, events, meter, model, meaning, cancelled)
-        stages = partial(_ask, asker=asker) if spec.mode == "ask" else partial(_stages, sandbox=open_sandbox())
+        stages = partial(_ask, asker=asker) if spec.mode == "ask" else partial(_stages, sandbox=sandbox())
         run.seconds[START] = round(time.monotonic() - began, 3)
         ending = _ended(partial(stages, run, stack), events)
         if cancelled():
