@@ -6,6 +6,7 @@ import http.server
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -221,6 +222,13 @@ def test_http_errors_say_who_must_act(
     handler.answer = status
     with pytest.raises(error):
         git.fetch(url, "HEAD")
+
+
+def test_each_thread_knows_how_long_it_waited_itself(tmp_path: Path) -> None:
+    with Git.init(tmp_path / "store.git") as git, ThreadPoolExecutor(1) as other:
+        assert git.seconds == 0
+        assert other.submit(lambda: (git.run(["version"]), git.seconds)[1]).result() > 0
+        assert git.seconds == 0
 
 
 def test_a_redirect_does_not_carry_the_token_on(git: Git, recorder: tuple[str, type[_Recorder]]) -> None:

@@ -208,6 +208,17 @@ def test_few_open_files_are_enough(tmp_path: Path) -> None:
 # ── parse processes ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def test_one_process_stands_by_and_the_others_end() -> None:
+    with Workers(2) as workers:
+        workers.start(2)
+        first, second = workers.processes
+        workers.keep(1)
+        assert workers.processes == [first] and not second.is_alive()
+        (done,) = workers.parse([Job("k", "python", b"def f(): pass\n")], 14)
+        assert done[0].key == "k" and "f" in done[1][0]
+        assert workers.processes == [first]
+
+
 def test_a_parse_process_loads_a_parser_and_no_program(tmp_path: Path) -> None:
     program = tmp_path / "large.py"
     program.write_text(
@@ -338,12 +349,12 @@ def test_a_read_only_store_is_read(tmp_path: Path) -> None:
     store = folder / "store.sqlite"
     index_of(tmp_path / "t", TREE, store)
     script = (
-        "import os, sys\nfrom pathlib import Path\n"
+        "import os, sys\nfrom concurrent.futures import ThreadPoolExecutor\nfrom pathlib import Path\n"
         "from agent.index.store import Store\nfrom agent.index import outline\n"
         f"store = Store(Path({str(store)!r}), outline.VERSION)\n"
         "keys = [row[0] for row in store._db.execute('SELECT key FROM records')]\n"
         "store.put([('k', '[]', '', b'', 0)])\n"
-        "print(len(list(store.get(keys))), len(store.notes))\n"
+        "print(len(ThreadPoolExecutor(1).submit(lambda: list(store.get(keys))).result()), len(store.notes))\n"
     )
     done = subprocess.run(
         ["bwrap", "--dev-bind", "/", "/", "--ro-bind", str(folder), str(folder), sys.executable, "-c", script],

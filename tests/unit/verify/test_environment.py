@@ -17,12 +17,17 @@ from tests.unit.verify.conftest import MakeBench
 FILES = {
     "pkg/__init__.py": "from pkg.made import X\n",
     ".gitignore": "pkg/made.py\nbuilt/\n",
-    "test_pkg.py": "import pathlib\nfrom pkg import X\n\n\ndef test_x():\n    assert X == 1\n"
+    "test_pkg.py": "import os\nimport pathlib\nfrom pkg import X\n\n\ndef test_x():\n    assert X == 1\n"
+    "    assert not os.path.lexists('linked')\n"
     "    assert pathlib.Path('built/deep/a.txt').read_text() == 'built'\n"
     "    try:\n        pathlib.Path('built/deep/a.txt').write_text('poison')\n"
     "    except OSError:\n        return\n    raise AssertionError('writable')\n",
 }
-SETUP = ("echo X = 1 > pkg/made.py", "mkdir -p built/deep && printf built > built/deep/a.txt")
+SETUP = (
+    "echo X = 1 > pkg/made.py",
+    "mkdir -p built/deep && printf built > built/deep/a.txt",
+    "ln -s built linked && echo 'raise SystemExit(0)' >> test_pkg.py",  # no part of what is carried to the tests
+)
 
 
 def test_the_users_own_environment_is_used_where_tests_start_in_it(bench: MakeBench) -> None:
