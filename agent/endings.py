@@ -38,8 +38,9 @@ class Ending:
 def of_error(error: GraftsmithError) -> Ending:
     """The ending that an expected error leads to."""
     outcome = next((outcome for kind, outcome in _BY_ERROR if isinstance(error, kind)), Outcome.FAILED)
-    reason = ". ".join(part.rstrip(".") for part in (error.what, error.why) if part) + "."
-    return Ending(outcome, reason[:1].upper() + reason[1:], error.todo, our_fault=isinstance(error, BugError))
+    return Ending(
+        outcome, error.reason[:1].upper() + error.reason[1:], error.todo, our_fault=isinstance(error, BugError)
+    )
 
 
 # What a stop can look like: a command that was ended early has failed, and a measurement without an end says nothing.

@@ -24,6 +24,11 @@ class GraftsmithError(Exception):
         self.why = why
         self.todo = todo
 
+    @property
+    def reason(self) -> str:
+        """What happened and why, as sentences."""
+        return ". ".join(part.rstrip(".") for part in (self.what, self.why) if part) + "."
+
     def __str__(self) -> str:
         *before, last = [part for part in (self.what, self.why, self.todo) if part]
         end = last if "\n" in last else f"{last.rstrip('.')}."  # a listing ends as the file has it

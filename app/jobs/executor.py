@@ -29,10 +29,9 @@ from dbos import DBOS, DBOSConfig, DBOSPortableJSONSerializer, SetWorkflowID
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
 from agent.errors import BugError, OperatorError
-from agent.types import Outcome
 from app.jobs.store import JobStore, LeaseLost
-from app.jobs.types import Ending, JobState, Queue
-from app.jobs.workflow import Patience, Steps, Verdict, Work, perform
+from app.jobs.types import JobState, Queue
+from app.jobs.workflow import Patience, Steps, Verdict, Work, our_bug, perform
 
 _log = logging.getLogger(__name__)
 
@@ -225,11 +224,7 @@ class Executor:
         return Verdict.model_validate(await DBOS.run_step_async({"name": name}, step))
 
     async def _give_up(self, work: Work) -> None:
-        ending = Ending(
-            outcome=Outcome.FAILED,
-            reason="Graftsmith's own job machinery failed. This is a bug of ours, not of your code.",
-            next_step="Whoever runs Graftsmith finds the details in its log. Comment `/agent retry` to start again.",
-        )
+        ending = our_bug(work.job.stage, "the workflow itself failed")
         try:
             await asyncio.to_thread(self._store.finish, work.lease, ending)
         except (LeaseLost, DBAPIError):

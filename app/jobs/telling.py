@@ -21,8 +21,10 @@ Write one of these at the start of a line of a comment:
 Whoever writes it needs write permission on the repository."""
 
 
+AGAIN = "Comment `/agent retry` to start again."
+
 _STOPS: Mapping[Word, tuple[str, str]] = {
-    Word.STOP: ("", "Comment `/agent retry` to start again."),
+    Word.STOP: ("", AGAIN),
     Word.UNLABELED: (", who removed the label", "Put the label back, or comment `/agent retry`, to start again."),
     Word.CLOSED: (", who closed it", "Reopen it and comment `/agent retry` to start again."),
 }

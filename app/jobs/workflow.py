@@ -31,7 +31,6 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 MAX_ATTEMPTS = 20  # take-ups in the same stage: then that stage is what kills the worker
-_AGAIN = "Comment `/agent retry` to start again."
 
 
 class Stopped(Exception):
@@ -195,7 +194,7 @@ def course(word: Word, steps: Steps) -> Sequence[tuple[str, Step]]:
 
 
 async def _stop_others(work: Work) -> Ending:
-    return Ending(outcome=Outcome.ANSWERED, reason=telling.stopped(await work.cancel_others()), next_step=_AGAIN)
+    return Ending(outcome=Outcome.ANSWERED, reason=telling.stopped(await work.cancel_others()), next_step=telling.AGAIN)
 
 
 async def _stop_quietly(work: Work) -> Ending:
@@ -265,7 +264,7 @@ async def perform(work: Work, steps: Steps, record: Record, patience: Patience) 
         ending = await _settle(work, stage, step, record, patience)
         if ending is not None:
             break
-    await _close(work, ending or _our_bug("publish", "the last step named no ending"), steps, record, patience)
+    await _close(work, ending or our_bug("publish", "the last step named no ending"), steps, record, patience)
 
 
 async def _close(work: Work, ending: Ending, steps: Steps, record: Record, patience: Patience) -> None:
@@ -299,7 +298,7 @@ async def _attempt(work: Work, stage: str, step: Step, patience: Patience, numbe
         await work._enter(stage)
         await work.check()
         if work.job.attempts > MAX_ATTEMPTS:
-            return Verdict(ending=_our_bug(stage, f"the worker died {MAX_ATTEMPTS} times in this step"))
+            return Verdict(ending=our_bug(stage, f"the worker died {MAX_ATTEMPTS} times in this step"))
         return Verdict(ending=await _run_step(work, step))
     except LeaseLost:
         raise
@@ -317,13 +316,13 @@ async def _attempt(work: Work, stage: str, step: Step, patience: Patience, numbe
             return _later(work, stage, patience, number, full)
         reference = uuid.uuid4().hex[:8]
         _log.exception("job %s, %s: error %s", work.lease.job_id, stage, reference)
-        return Verdict(ending=_our_bug(stage, f"{type(error).__name__}, reference {reference}"))
+        return Verdict(ending=our_bug(stage, f"{type(error).__name__}, reference {reference}"))
 
 
 def _later(work: Work, stage: str, patience: Patience, number: int, error: RetryLater) -> Verdict:
     if number >= patience.tries:
         reason = f"Gave up after {number} tries. {error}"
-        return Verdict(ending=Ending(outcome=Outcome.FAILED, reason=reason, next_step=_AGAIN))
+        return Verdict(ending=Ending(outcome=Outcome.FAILED, reason=reason, next_step=telling.AGAIN))
     _log.warning("job %s, %s: try %d: %s", work.lease.job_id, stage, number, error)
     return Verdict(retry_at=patience.retry_at(number, error))
 
@@ -341,13 +340,13 @@ async def _run_step(work: Work, step: Step) -> Ending | None:
 
 def _blocked(error: GraftsmithError) -> Ending:
     who = "" if isinstance(error, UserError) else " Whoever runs Graftsmith has to act."
-    reason = ". ".join(part.rstrip(".") for part in (error.what, error.why) if part) + "."
-    return Ending(outcome=Outcome.BLOCKED, reason=reason + who, next_step=error.todo or _AGAIN)
+    return Ending(outcome=Outcome.BLOCKED, reason=error.reason + who, next_step=error.todo or telling.AGAIN)
 
 
-def _our_bug(stage: str, detail: str) -> Ending:
+def our_bug(stage: str, detail: str) -> Ending:
+    """The ending of a job that a fault of ours has ended."""
     return Ending(
         outcome=Outcome.FAILED,
         reason=f"Graftsmith itself went wrong in the step “{stage}” ({detail}): a bug of ours, not of your code.",
-        next_step="Whoever runs Graftsmith finds the details in its log. " + _AGAIN,
+        next_step="Whoever runs Graftsmith finds the details in its log. " + telling.AGAIN,
     )
