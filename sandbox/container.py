@@ -64,7 +64,7 @@ class ContainerFallback:
         self.isolation = Isolation(
             "container-fallback",
             degraded=True,
-            detail=f"user {self.user}, Landlock {self._landlock}, system call filter, limits by {limits}; "
+            detail=f"degraded: user {self.user}, Landlock {self._landlock}, system call filter, limits by {limits}; "
             f"{_LOST}. Why: {reason}",
             leaks=not landlock.keeps_ports(self._landlock),
         )

@@ -120,7 +120,7 @@ def test_the_weaker_kind_says_that_it_is() -> None:
     isolation = ContainerFallback("that is why").isolation
 
     assert isolation.degraded
-    assert isolation.detail.endswith("that is why")
+    assert isolation.detail.startswith("degraded: user ") and isolation.detail.endswith("that is why")
 
 
 def test_the_doctor_finds_something_on_everything() -> None:
