@@ -12,11 +12,17 @@ from typing import NamedTuple
 MAX_TEXT = 200_000
 """Characters that are read; nobody describes a bug in more."""
 
+_BLOCK = "\0"
+"""Stands for a fenced block while the lines around it are told apart."""
+
+_LONGEST_LINE = 2000
+"""So much of a line says what kind of line it is."""
+
 _COMMENT = re.compile(r"<!--(?:.*?-->|.*\Z)", re.DOTALL)
 _TAG = re.compile(
     r"</?(?:details|summary|br|p|b|i|em|strong|h\d|code|pre|div|span|img|a|sub|sup|kbd|ul|ol|li)\b[^>\n]*>", re.I
 )
-_FENCE = re.compile(r"^[ \t]*(```+|~~~+)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^[ \t]*(`{3,}+|~{3,}+)[^\n]*\n(.*?)(?:^[ \t]*\1[ \t]*$|\Z)", re.DOTALL | re.MULTILINE)
 _INLINE = re.compile(r"`([^`\n]{1,200})`")
 _URL = re.compile(r"https?://[^\s)>\]\"']+")
 _BLOB = re.compile(r"/(?:blob|blame|tree|raw)/[^/\s]+/([^\s#?)>\]\"']+)(?:[^\s#]*#L(\d+)(?:C\d+)?(?:-L(\d+))?)?")
@@ -33,7 +39,53 @@ _VERSION_LINE = re.compile(
     r"|^[\s*>-]*(?:python|os|platform|machine|processor|byteorder|LC_ALL|LANG|LOCALE|libhdf5|libnetcdf)\b\s*[:=].{0,120}$",
     re.IGNORECASE,
 )
-_CODE_LINE = re.compile(r"^(?:>>> |\.\.\. |In \[\d+\]: |\$ |    \S|\t\S)")
+_CODE_LINE = re.compile(
+    r"""
+    >>>|\.\.\.[ ]|In[ ]\[\d+\]:|Out\[\d+\]:|\$[ ]|[ ]{4}|[ ]{0,3}\t
+    |[ ]*(?:
+        import[ ][\w.]+(?:[ ]as[ ]\w+)?(?:,[ \w.]*)?$
+        |from[ ][\w.]+[ ]import[ ]
+        |[#]include[ ]
+        |@[\w.]+(?:\(.*\))?\s*$
+        |(?:async[ ])?(?:def|func|fn|function)[ ]\w+[ ]?[(<]
+        |(?:class|struct|interface|enum|trait|impl)[ ]\w+(?:[(<].*)?[:{(,]\s*$
+        |(?:(?:const|let|var|val|final|auto)[ ])?[\w.\[\]'"]+[ ]?[-+*/|&:]?=[ ]?[^=\s]
+        |(?:(?:await|return|yield|assert|raise|throw|new|del)[ ])?[\w.]+\(.*\)[;:]?\s*$
+        |[\])}]+[,;:)]*\s*$
+        |.*[;{]\s*$
+    )""",
+    re.VERBOSE,
+)
+"""Code that stands in no fence, as trackers without Markdown have it. Matched against the start of a line."""
+
+_TRACE_HEAD = re.compile(
+    r"[ \t]*(?:Traceback \(most recent call last\)|During handling of the above exc|The above exception was the direct)"
+)
+_TRACE_PLACE = re.compile(r"[ \t]*(?:File \"[^\"\n]{1,400}\", line \d+|at [^\n]{1,400}:\d+\)?\s*$)")
+
+_TITLE_TAG = re.compile(
+    r"\s*(?:\[\s*(?:bugs?|enh|enhancement|docs?|feature|feature request|rfc|regression|question|issue|api|mnt|tst|wip"
+    r"|mrg)\s*\]|(?:bug|enh|feature request|regression|rfc|doc)(?=\s*:))\s*:?\s*",
+    re.IGNORECASE,
+)
+_MODIFIED = re.compile(r"^[ \t]*\(last modified by [^)\n]{1,80}\)[ \t]*$", re.IGNORECASE | re.MULTILINE)
+_TEMPLATE = frozenset(
+    """
+    a about above actual additional affected after and any anything are as attachments be been before behavior
+    behaviour below bug can checklist clear code command complete component concise configuration context could
+    current currently demonstrate describe description detail details did do does else environment error example
+    expect expected explain extra feature files fix for general get goal had happen happened happening happens have
+    help how i if in info information input instead is issue issues it like log logs looks mcve me minimal modified
+    motivation mwe need notes observed of on operating optional or other outcome output please possible problem
+    project proposal proposed provide question reason regression related report reproduce reproducible reproducing
+    reproduction request result results running sample screenshot screenshots should snippet solution source stack
+    step steps suggested summary system test tested that the this to trace traceback tracker type used using
+    verifiable version versions want was we were what when which why with wrong you your
+    """.split()  # noqa: SIM905 - as a list it would fill a screen
+)
+_LETTERS = re.compile(r"[^\W\d_]+")
+_MARKS = re.compile(r"[`(){}\[\]=<>_/]|\w\.\w")
+_LONGEST_LABEL = 120
 _PATH = re.compile(r"(?<![\w/.-])((?:[\w.+-]+/)*[\w+-][\w.+-]*\.[A-Za-z]\w{0,7})(?::(\d+)|#L(\d+))?(?![\w/])")
 _DOTTED = re.compile(r"(?<![\w.])[^\W\d]\w*(?:(?:\.|::|#|->)[^\W\d]\w*)+")
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -121,18 +173,18 @@ class Issue(NamedTuple):
 
 def read_issue(text: str) -> Issue:
     """Take an issue apart. The first line that says something is its title."""
-    text = _COMMENT.sub(" ", text[:MAX_TEXT].replace("\r\n", "\n"))
+    text = _COMMENT.sub(" ", text[:MAX_TEXT].replace("\r\n", "\n").replace(_BLOCK, " "))
     links = tuple(
         Frame(match[1], int(match[2] or 0), "") for url in _URL.findall(text) for match in _BLOB.finditer(url)
     )
     commits, tickets = frozenset(_COMMIT.findall(text)), tickets_in(text)
-    text = _TAG.sub(" ", _URL.sub(" ", text))
+    text = _MODIFIED.sub("", _TAG.sub(" ", _URL.sub(" ", text)))
     title, _, body = text.strip().partition("\n")
     title = title.strip("# \t")
-    blocks = [match[2] for match in _FENCE.finditer(body)]
-    prose, code = _split(_FENCE.sub("\n", body))
+    title = title[_tag_end(title) :]
+    prose, code = _split(body)
     frames = _frames(text)
-    shown = _without_traces("\n".join([*blocks, code]))
+    shown = _without_traces(code)
     traced = {frame.path for frame in frames}
     return Issue(
         title=title,
@@ -156,19 +208,48 @@ def tickets_in(text: str) -> frozenset[str]:
     return frozenset(_TICKET.findall(text))
 
 
+def _tag_end(title: str) -> int:
+    """Where a title begins behind ``[Bug]:`` and the like; 0 where nothing else would be left."""
+    tag = _TITLE_TAG.match(title)
+    return tag.end() if tag and tag.end() < len(title) else 0
+
+
 def _split(text: str) -> tuple[str, str]:
-    """Prose and indented code; what stands under a heading about versions is neither."""
+    """Prose and code.
+
+    The frames of tracebacks, the labels of a template, lists of versions and what stands under a heading about versions
+    are neither.
+    """
     prose: list[str] = []
     code: list[str] = []
-    apart = False
-    for line in text.split("\n"):
-        heading = _HEADING.match(line)
+    blocks = iter([match[2] for match in _FENCE.finditer(text)])
+    apart = traced = False
+    for line in _FENCE.sub(_BLOCK, text).split("\n"):
+        start = line[:_LONGEST_LINE]
+        heading = _HEADING.match(start)
         if heading:
             apart = bool(_ENVIRONMENT.search(heading[1] or heading[2] or heading[3] or ""))
-        if apart or _VERSION_LINE.match(line[:300]):
+        below, traced = traced, bool(_TRACE_PLACE.match(start))
+        if start == _BLOCK:
+            rows = next(blocks).split("\n")
+            code += [] if apart else [row for row in rows if "=" in row or not _is_version(row)]
+        elif apart or traced or _is_version(start) or _TRACE_HEAD.match(start) or is_label(start):
             continue
-        (code if _CODE_LINE.match(line) else prose).append(line)
+        else:
+            (code if _CODE_LINE.match(start) or (below and start[:1].isspace()) else prose).append(line)
     return "\n".join(prose), "\n".join(code)
+
+
+def _is_version(line: str) -> bool:
+    return bool(_VERSION_LINE.match(line[:300]))
+
+
+def is_label(line: str) -> bool:
+    """Whether a line is one of an issue template, as ``### Steps to reproduce``: all of its words are of that kind."""
+    if len(line) > _LONGEST_LABEL or _MARKS.search(line.replace("(optional)", "")):
+        return False
+    found = _LETTERS.findall(line)
+    return 0 < len(found) <= 10 and all(word.lower() in _TEMPLATE for word in found)
 
 
 def _frames(text: str) -> tuple[Frame, ...]:

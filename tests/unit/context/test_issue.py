@@ -52,6 +52,63 @@ def test_the_parts_are_told_apart() -> None:
         assert hidden not in everything
 
 
+def test_code_and_traces_that_stand_in_no_fence() -> None:
+    issue = read_issue(
+        "Saving twice fails\nDescription\n\t\n\t\t(last modified by A. Person)\n\t\nI have this model:\n"
+        "from shop.models import Order\nclass Parcel(Order):\n\tclass Meta:\n\t\tproxy = True\nparcel.save()\n"
+        "Saving it a second time (see shop/base.py) raises an error in `full_clean`; this is what it says:\n"
+        "Traceback (most recent call last):\n File \"shop/base.py\", line 7, in save\n\tself.full_clean()\n"
+        "ValueError: parcel has no address\nSteps to reproduce:\nSave the parcel twice.\n"
+    )  # fmt: skip
+    assert [line for line in issue.prose.split("\n") if line] == [
+        "I have this model:",
+        "Saving it a second time (see shop/base.py) raises an error in `full_clean`; this is what it says:",
+        "ValueError: parcel has no address",
+        "Save the parcel twice.",
+    ]  # fmt: skip
+    code = [line.strip() for line in issue.code.split("\n") if line.strip()]
+    assert code == [
+        "from shop.models import Order", "class Parcel(Order):", "class Meta:", "proxy = True", "parcel.save()",
+        "self.full_clean()",
+    ]  # fmt: skip
+    assert issue.frames == (Frame("shop/base.py", 7, "save"),)
+
+
+@pytest.mark.parametrize(
+    ("line", "is_code"),
+    [
+        ("rows = table.find(1)", True), ("@cached", True), ("let total = sum(prices);", True), ("func Read(r io.Reader) error {", True),
+        ("fn main() {", True), ("#include <stdio.h>", True), ("})", True), ("return render(page)", True), ("x == y for all of them", False),
+        ("Call rows.find(1) to see it.", False), ("class names are wrong", False), ("import fails for me", False),
+        ("(this is an aside)", False), ("I set a = 3 and it fails", False), ("return values are swapped", False),
+    ],
+)  # fmt: skip
+def test_a_line_is_code_or_prose(line: str, is_code: bool) -> None:
+    issue = read_issue(f"Title\n{line}\n")
+    assert (issue.code.strip(), issue.prose.strip()) == ((line, "") if is_code else ("", line))
+
+
+@pytest.mark.parametrize(
+    "title", ["[Bug]: Parser is slow", "BUG: Parser is slow", "[ENH] Parser is slow", "# Parser is slow"]
+)
+def test_a_title_says_no_more_than_its_subject(title: str) -> None:
+    assert read_issue(title).title == "Parser is slow"
+
+
+@pytest.mark.parametrize("title", ["[Bug]", "Bug in the parser", "[parser] is slow"])
+def test_a_subject_is_no_tag(title: str) -> None:
+    assert read_issue(title).title == title
+
+
+def test_lists_of_versions_in_blocks_are_set_apart() -> None:
+    issue = read_issue(
+        "x\n\n### Bug summary\nIt leaks.\n```\nattrs   19.3.0\nopen_file()\n```\n"
+        "### Versions\n```\nSystem: secret_os\n```\n### Traceback\n```\nbefore = 1.5\n```\n"
+    )  # fmt: skip
+    assert issue.code.split() == ["open_file()", "before", "=", "1.5"]
+    assert issue.prose.split() == ["It", "leaks."]
+
+
 def test_error_messages_are_kept() -> None:
     issue = read_issue("x\n\nTypeError: cannot add widget to gadget\n")
     assert "cannot add widget to gadget" in issue.messages
