@@ -117,6 +117,27 @@ def test_calls_without_index(client_for: Make) -> None:
     assert [json.loads(c.arguments)["n"] for c in answer.tool_calls] == [1, 2]
 
 
+def piece(arguments: str, **more: Any) -> dict[str, Any]:
+    return {"function": {"arguments": arguments, **({"name": "edit"} if more.pop("named", False) else {})}, **more}
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [piece('{"n":', index=0, id="a", named=True), piece(" 1}", index=0, id="a", named=True)],
+        [piece('{"n":', index=0, id="a", named=True), piece(" 1}", index=0, id="b")],
+        [piece('{"n":', index=0, named=True), piece(" 1}", index=0, named=True)],
+        [piece('{"n":', index=0, named=True), piece(" 1}", index=0, id="a", named=True)],
+        [piece('{"n":', index=0, id="a", named=True), piece(" 1}", index=0, named=True)],
+        [piece('{"n":', index="0", id="a", named=True), piece(" 1}", index="0")],
+    ],
+    ids=["repeated", "a new id each", "no id", "a late id", "an id once", "a number as text"],
+)
+def test_pieces_that_are_one_call(client_for: Make, pieces: list[dict[str, Any]]) -> None:
+    answer = ask(client_for, stream(*(delta(tool_calls=[p]) for p in pieces), delta("tool_calls")), tools=TOOLS)
+    assert [(c.name, json.loads(c.arguments)) for c in answer.tool_calls] == [("edit", {"n": 1})]
+
+
 @pytest.mark.parametrize("ids", [["x", "x"], ["", ""], [None, None], ["old", "old"]])
 def test_call_ids_become_unique(client_for: Make, ids: list[str | None]) -> None:
     calls = [{"id": i, "type": "function", "function": {"name": "edit", "arguments": "{}"}} for i in ids]
@@ -203,6 +224,7 @@ def test_filtered_and_refused(client_for: Make) -> None:
     assert ask(client_for, reply("so far", finish="content_filter")).finish is Finish.CONTENT_FILTER
     refused = ask(client_for, reply(None, refusal="I can't help"))
     assert (refused.finish, refused.refusal, refused.whole) == (Finish.REFUSAL, "I can't help", False)
+    assert ask(client_for, reply("no", finish="refusal")).finish is Finish.REFUSAL
 
 
 def test_reasoning_never_reaches_the_text(client_for: Make) -> None:
@@ -228,6 +250,29 @@ def test_missing_usage_is_estimated_and_ends_the_budget(client_for: Make, usage:
     assert meter.usage.estimated and meter.usage.dollars is None
     assert 2400 < meter.usage.output_tokens < 6000
     assert meter.usage.input_tokens > 3 * meter.usage.calls
+
+
+@pytest.mark.parametrize(
+    ("usage", "counts", "estimated"),
+    [
+        ({"input_tokens": 20, "output_tokens": 4, "cache_read_input_tokens": 16}, (20, 16, 4), False),
+        ({"prompt_tokens": 20, "completion_tokens": 4, "prompt_cache_hit_tokens": 99}, (20, 20, 4), False),
+        ({"prompt_tokens": 20.0, "completion_tokens": 4}, (20, 0, 4), False),
+        ({"prompt_tokens": 20}, (20, 0, 1), True),
+        ({"completion_tokens": 4}, (11, 0, 4), True),
+        ({"prompt_tokens": True, "completion_tokens": -4}, (11, 0, 1), True),
+        ({"prompt_tokens": 1e15, "completion_tokens": float("nan")}, (11, 0, 1), True),
+    ],
+)
+def test_counts_under_other_names_and_counts_that_are_none(
+    client_for: Make, usage: dict[str, Any], counts: tuple[int, int, int], estimated: bool
+) -> None:
+    took = ask(client_for, reply("done", usage=usage)).usage
+    assert ((took.input_tokens, took.cached_tokens, took.output_tokens), took.estimated) == (counts, estimated)
+
+
+def test_a_reply_of_nothing_costs_nothing_more(client_for: Make) -> None:
+    assert not ask(client_for, reply("", usage={"prompt_tokens": 7, "completion_tokens": 0})).usage.estimated
 
 
 def test_reasoning_is_counted_where_the_endpoint_counts_nothing(client_for: Make) -> None:

@@ -13,7 +13,7 @@ from agent.errors import GraftsmithError
 from agent.model.errors import MalformedReply
 from agent.model.tokens import estimate_tokens
 from agent.model.types import Message, Reply, ToolCall
-from agent.model.wire import Assembly, Dialect, Lines, Request, ServerSentEvents, parameters, payloads
+from agent.model.wire import Assembly, Dialect, Lines, Request, ServerSentEvents, input_tokens, parameters, payloads
 
 KEYS = [
     *("choices", "delta", "message", "content", "text", "refusal", "reasoning", "index", "finish_reason"),
@@ -82,6 +82,18 @@ def test_lines_are_the_same_however_they_are_cut(lines: list[str], size: int) ->
     for at in range(0, len(data), size):
         got += cutter.feed(data[at : at + size])
     assert [*got, *cutter.end()] == lines
+
+
+def test_all_that_is_sent_is_counted() -> None:
+    call = ToolCall(id="a", name="edit", arguments='{"path": "a.py"}')
+    parts = [Message.user("a task"), Message.assistant("", [call]), Message.tool(call, "a result")]
+    counts = [input_tokens(parameters(Request(tuple(parts[:n])), Dialect(), "m"), len) for n in range(4)]
+    assert counts[1] - counts[0] == 4 + len("a task") and counts[3] - counts[2] == 4 + len("a result")
+    assert counts[2] - counts[1] > 4 + len(call.name) + len(call.arguments)
+    with_tools = parameters(Request(tuple(parts), TOOLS, schema={"type": "object"}), Dialect(), "m")
+    assert input_tokens(with_tools, len) > counts[3] + len(json.dumps(TOOLS))
+    odd = {"messages": [None, "x", {"content": [{"text": "abc"}]}]}
+    assert input_tokens(odd, len) == 12 + len('[{"text": "abc"}]')
 
 
 def test_a_line_without_an_end_is_refused() -> None:
