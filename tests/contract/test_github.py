@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import time
+from datetime import UTC, datetime
 
 import pytest
 
@@ -87,6 +89,40 @@ def test_a_repository_outside_the_installation_is_refused(hub: Scene) -> None:
     other = hub.devhub.create_repository("stranger/widget", {"a": "b"})
     with pytest.raises(UserError, match="not part of the installation"):
         hub.run_app(lambda app: app.repository(hub.installation, other.id).facts())
+
+
+TOKENS = "POST /app/installations/*/access_tokens"
+
+
+def answer_with(hub: Scene, seconds: float, repository: int, name: str = "acme/widget") -> None:
+    """The next request for a token is answered with one that ends so soon and is for that repository."""
+    ends = datetime.fromtimestamp(time.time() + seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    token = {"token": "ghs_other", "expires_at": ends, "repositories": [{"id": repository, "full_name": name}]}
+    hub.devhub.faults.add(TOKENS, status=201, body=json.dumps(token))
+
+
+def test_a_token_is_never_used_for_another_repository(hub: Scene) -> None:
+    answer_with(hub, 3600, hub.repo.id + 1, "stranger/widget")
+    with pytest.raises(UserError, match="no longer part of the installation"):
+        hub.run(lambda repository: repository.facts())
+
+
+def test_a_token_is_replaced_before_it_ends_and_when_it_is_refused(hub: Scene) -> None:
+    async def work(app: GitHubApp) -> None:
+        repository = app.repository(hub.installation, hub.repo.id, Access.READ)
+        await repository.facts()
+        (first,) = app.secrets()
+        hub.devhub.faults.add("GET /repos/acme/widget", status=401, message="Bad credentials")
+        await repository.facts()
+        (second,) = app.secrets()
+        assert first != second, "refused: a new one"
+        answer_with(hub, 240, hub.repo.id)
+        assert (await app.git_access(hub.installation, hub.repo.id)).token == "ghs_other"
+        third = (await app.git_access(hub.installation, hub.repo.id)).token
+        assert third != "ghs_other", "it would end in less than five minutes"
+        assert (await app.git_access(hub.installation, hub.repo.id)).token == third
+
+    hub.run_app(work)
 
 
 def test_a_token_can_do_no_more_than_its_use_needs(hub: Scene) -> None:
@@ -205,15 +241,6 @@ def test_a_wrong_key_is_named(hub: Scene) -> None:
     app = GitHubApp(hub.keys.id, new_key(), hub.devhub.api_url)
     with pytest.raises(CredentialsRefused, match="PRIVATE_KEY"):
         asyncio.run(app.me())
-
-
-def test_a_token_that_ended_early_is_replaced_once(hub: Scene) -> None:
-    async def work(repository: Repository) -> None:
-        await repository.facts()
-        hub.devhub.faults.add("GET /repos/acme/widget", status=401, message="Bad credentials")
-        assert (await repository.facts()).id == hub.repo.id
-
-    hub.run(work)
 
 
 def test_tokens_never_show(hub: Scene) -> None:

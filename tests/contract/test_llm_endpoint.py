@@ -32,7 +32,7 @@ from app.llm.run_tokens import AUDIENCE, ISSUER, TokenRefused, issue_token, veri
 from tests.support.embeddings import Endpoint, embeddings
 from tests.support.endpoint import delta, drop, endpoint, error, http, reply, silence, stream, trickle
 
-SECRET = "s" * 32
+SECRET = "s" * 64
 KEY = "sk-provider-0123456789"
 ASK = [Message.user("hello")]
 FAST = CallLimits(pause_s=0.01, read_s=10, total_s=20)
@@ -200,7 +200,7 @@ def test_a_token_that_holds() -> None:
         "é",
         jwt.encode({"sub": "run-1"}, "k" * 32, algorithm="HS256"),
         jwt.encode({"iss": ISSUER, "aud": AUDIENCE, "sub": "run-1", "iat": 1000, "exp": 2000}, None, algorithm="none"),
-        jwt.encode({"iss": ISSUER, "aud": AUDIENCE, "sub": "run-1", "iat": 1000, "exp": 2000}, SECRET * 2, "HS512"),
+        jwt.encode({"iss": ISSUER, "aud": AUDIENCE, "sub": "run-1", "iat": 1000, "exp": 2000}, SECRET, "HS512"),
     ],
 )
 def test_a_token_that_is_none_of_ours(token: str) -> None:

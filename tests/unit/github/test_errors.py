@@ -36,6 +36,8 @@ def reply(
         ),
         (reply(403, "You have exceeded a secondary rate limit"), RetryLater, "limits"),
         (reply(403, "API rate limit exceeded", x_ratelimit_remaining="0"), RetryLater, "limits"),
+        (reply(403, "You have triggered an abuse detection mechanism"), RetryLater, "limits"),
+        (reply(403, "Forbidden", retry_after="5"), RetryLater, "limits"),
         (reply(429, ""), RetryLater, "limits"),
         (reply(403, "Repository was archived so is read-only."), UserError, "archived"),
         (reply(403, "This installation has been suspended"), OperatorError, "suspended"),
@@ -46,6 +48,8 @@ def reply(
         (reply(502, "", "GET"), RetryLater, "502"),
         (reply(502, ""), AnswerLost, "502"),
         (reply(401, "Bad credentials"), CredentialsRefused, "PRIVATE_KEY"),
+        (reply(401, "'Issued at' claim ('iat') must be an Integer"), CredentialsRefused, "clock is wrong"),
+        (reply(401, "'Expiration time' claim ('exp') is too far in the future"), CredentialsRefused, "clock is wrong"),
     ],
 )
 def test_each_refusal_names_who_must_act(answer: Reply, kind: type[Exception], words: str) -> None:

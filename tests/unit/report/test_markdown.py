@@ -126,6 +126,16 @@ def test_words_keep_their_shape() -> None:
     assert "**bold** text" in page.text
 
 
+def test_a_fence_of_tildes_is_code_too() -> None:
+    page = Rendered(md.prose("Before\n\n~~~python\n@octo-cat # fixes #1\n```\n~~~\n\nafter `x`"))
+    assert page.codes == ["@octo-cat # fixes #1\n```\n", "x"]
+
+
+def test_an_image_is_none_wherever_it_comes_from() -> None:
+    page = Rendered(md.prose(f"![pic]({OWN}p.png)", (OWN,)))
+    assert (page.hrefs, page.codes, "img" in page.tags) == ([], [f"{OWN}p.png"], False)
+
+
 def test_a_heading_of_others_is_no_section_of_ours() -> None:
     assert Rendered(md.prose("## Proof\n\nall fine\n\nProof\n=====\n")).headings == []
 

@@ -235,6 +235,13 @@ def test_what_was_not_measured_is_not_claimed(status: SuiteStatus, said: str) ->
     assert report.check_run(result, FACTS).conclusion == "neutral"
 
 
+def test_a_check_of_any_size_fits() -> None:
+    long = "many words, and ümläuts\n" * 20_000
+    check = report.check_run(PROVEN.model_copy(update={"reason": long, "next_step": long}), FACTS)
+    assert md.size(check.summary) < 65_535 and "many words" in check.summary
+    assert len(check.title) < 256
+
+
 @pytest.mark.parametrize("outcome", [Outcome.STUCK, Outcome.TESTS_FAILING, Outcome.BUDGET_REACHED])
 def test_what_was_not_accepted_is_no_success_whatever_was_measured(outcome: Outcome) -> None:
     """As when the model claims that nothing had to be changed, and its change turns a test."""
