@@ -370,6 +370,14 @@ def test_a_stream_that_breaks_is_charged(client_for: Make) -> None:
     assert meter.usage.calls == 2 and meter.usage.output_tokens > 100 and meter.usage.estimated
 
 
+def test_a_call_that_fails_for_good_is_charged_and_told(client_for: Make) -> None:
+    meter, log = Meter(Budget(), prices={}), Log()
+    fails(client_for, stream(delta(content="many words " * 50), done=False), calls=4, meter=meter, events=log)
+    assert meter.usage.calls == 4 and meter.usage.output_tokens > 400
+    (event,) = log.events
+    assert event["error"]["class"] == "StreamBroken" and len(event["attempts"]) == 4
+
+
 def test_a_stream_that_breaks_after_its_finish_is_whole(client_for: Make) -> None:
     data = f"data: {json.dumps(delta('stop', content='whole'))}\n\n"
     cut = http(data + "x" * 50, kind="text/event-stream")[:-50]
@@ -532,6 +540,14 @@ def test_an_endpoint_that_drops_tools_silently_is_found_out(client_for: Make) ->
         client = client_for(server.base_url)
         assert [len(client.complete(ASK, tools=TOOLS).tool_calls) for _ in range(3)] == [0, 0, 2]
         assert ["tools" in body for body in server.bodies] == [True, True, False]
+
+
+def test_replies_that_were_asked_for_in_json_say_nothing_of_tools(client_for: Make) -> None:
+    with endpoint(reply("{}")) as server:
+        client = client_for(server.base_url)
+        for _ in range(4):
+            client.complete(ASK, tools=TOOLS, schema={"type": "object"})
+        assert all("tools" in body for body in server.bodies)
 
 
 def test_an_endpoint_that_has_called_a_tool_keeps_them(client_for: Make) -> None:

@@ -328,6 +328,14 @@ def test_new_secrets_stop_everything_and_old_ones_do_not(devhub: DevHub, app_key
     assert set(hub.repo.branches()) == {"main"}
 
 
+def test_what_is_left_out_is_shown_without_secrets(hub: Scene) -> None:
+    content = b"env:\n  A: ghp_aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5\n  B: our-own-secret\n"
+    held = FileChange(path=".github/workflows/ci.yml", content=content)
+    _, review = reviewed(hub, changes(hub, held), sentinels=("our-own-secret",))
+    (left,) = review.left_out
+    assert "A: [redacted]" in left.patch and "B: [redacted]" in left.patch
+
+
 def test_a_link_on_the_way_or_a_submodule_is_seen_in_the_base(devhub: DevHub, app_key: str) -> None:
     hub = scene(devhub, app_key)
     base = hub.repo.commit({"lib": "../outside"}, modes={"lib": "120000"})

@@ -49,7 +49,7 @@ KEYS = [
         ),
         ("read", '{"path": "a\\ud800"}', "lone surrogate"),
         ("read", "[" * 100_000, "nested too deeply"),
-        ("write", json.dumps({"path": "a", "content": "x" * 10_000_000}), "at most"),
+        ("write", json.dumps({"path": "a", "content": "x" * 10_000_000}), "can't be read: .* at most"),
         ("edit", '{"path": "a.py", "edits": []}', "`edits`"),
         ("edit", json.dumps({"path": "a.py", "edits": "[" * 100_000}), "nested too deeply"),
         ("edit", '{"path": "a.py", "edits": "x"}', "can't be read|`arguments`|`edits`"),
