@@ -27,12 +27,16 @@ class GraftsmithError(Exception):
     @property
     def reason(self) -> str:
         """What happened and why, as sentences."""
-        return ". ".join(part.rstrip(".") for part in (self.what, self.why) if part) + "."
+        return " ".join(_sentence(part) for part in (self.what, self.why) if part)
 
     def __str__(self) -> str:
         *before, last = [part for part in (self.what, self.why, self.todo) if part]
-        end = last if "\n" in last else f"{last.rstrip('.')}."  # a listing ends as the file has it
-        return ". ".join([*(part.rstrip(".") for part in before), end])
+        end = last if "\n" in last else _sentence(last)  # a listing ends as the file has it
+        return " ".join([*map(_sentence, before), end])
+
+
+def _sentence(text: str) -> str:
+    return text if text.endswith(("?", "!")) else f"{text.rstrip('.')}."
 
 
 class UserError(GraftsmithError):

@@ -159,7 +159,8 @@ class Link:
                 "the model endpoint can't be reached", why=why, todo="Check OPENAI_BASE_URL and the network"
             ) from None
         except MalformedReply as error:
-            raise MalformedReply(error.what, why=faults.excerpt(f"HTTP 200: {error.why}", self._secrets)) from None
+            why = f"HTTP 200: {error.why or 'an empty body'}"
+            raise MalformedReply(error.what, why=faults.excerpt(why, self._secrets)) from None
 
     @property
     def _secrets(self) -> tuple[str, ...]:

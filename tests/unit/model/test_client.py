@@ -315,6 +315,10 @@ def test_gateway_pages_then_a_reply(client_for: Make) -> None:
     assert KEY not in json.dumps(log.events)
 
 
+def test_an_empty_body_is_told_as_one(client_for: Make) -> None:
+    assert str(fails(client_for, http(""), calls=4)).endswith("HTTP 200: an empty body.")
+
+
 def test_a_refused_key_is_not_repeated(client_for: Make) -> None:
     failure = fails(client_for, error(401, f"Incorrect API key provided: {KEY}"), calls=1)
     assert isinstance(failure, errors.KeyRefused) and "HTTP 401" in str(failure) and "[redacted]" in str(failure)
