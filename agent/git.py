@@ -21,6 +21,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from agent.errors import BugError, GraftsmithError, OperatorError, RetryLater, UserError
+from agent.outside import git_settings
 from agent.types import FileChange
 from sandbox import process
 from sandbox.errors import SandboxError
@@ -207,7 +208,7 @@ class Git:
             RefMissing, AccessDenied, RepositoryTooLarge, RetryLater, UserError.
         """
         source = _checked_source(ref)
-        settings = {f"protocol.{_protocol(url)}.allow": "always"}
+        settings = {f"protocol.{_protocol(url)}.allow": "always", **git_settings(url)}
         if header is not None:
             settings["http.extraHeader"] = header
         too_large = _Growth(self.git_dir, max_bytes)
@@ -544,6 +545,12 @@ _REMOTE_ERRORS: tuple[tuple[str, type[UserError] | type[OperatorError] | type[Re
         UserError,
         "The repository answers from another address now",
         "Use its new address; it was probably renamed",
+    ),
+    (
+        r"certificate",
+        OperatorError,
+        "The other side's certificate is by no authority that this machine trusts",
+        "Name a file with the authority's certificate in SSL_CERT_FILE",
     ),
     (
         r"Could not resolve|Failed to connect|Connection (refused|reset|timed out)|returned error: (429|5\d\d)"

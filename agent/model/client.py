@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import random
-import ssl
 import time
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 from typing import Any, cast
 from urllib.parse import urlsplit
 
@@ -23,6 +22,7 @@ from agent.model.errors import MalformedReply, Recovery, StreamBroken, TimedOut,
 from agent.model.recorded import CallLog, OpenCall
 from agent.model.tokens import Counter, estimate_tokens
 from agent.model.types import CallUsage, JsonSchema, Message, OnText, Reply, ToolSpec
+from agent.outside import tls
 from agent.types import ModelEndpoint, RunSpec
 
 RESTARTED = "\n[the reply broke off and begins again]\n"
@@ -48,12 +48,6 @@ class CallLimits:
     reply_bytes: int = 32 * 1024 * 1024
 
 
-@cache
-def _trust() -> ssl.SSLContext:
-    """The authorities we trust, read once: that takes longer than many a call."""
-    return httpx.create_ssl_context()
-
-
 class Link:
     """One endpoint and what we have learnt about it.
 
@@ -70,7 +64,7 @@ class Link:
         self._idle = 0
         timeout = httpx.Timeout(limits.read_s, connect=limits.connect_s)
         # Redirects are not followed: the key would go wherever the answer points.
-        self._http = httpx.Client(timeout=timeout, follow_redirects=False, verify=_trust())
+        self._http = httpx.Client(timeout=timeout, follow_redirects=False, verify=tls())
         self._openai = openai.OpenAI(
             api_key=endpoint.api_key or "none",
             base_url=endpoint.base_url,

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import ssl
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from functools import lru_cache
 from typing import Any
 from urllib.parse import quote
 
@@ -24,6 +22,7 @@ from githubkit.cache import MemCacheStrategy
 from githubkit.exception import GitHubException, RequestError, RequestFailed
 
 from agent.errors import GraftsmithError, OperatorError, RetryLater
+from agent.outside import proxy_for, tls
 from app.github.errors import AnswerLost, Reply, is_limit, to_error, wait_s
 
 _log = logging.getLogger(__name__)
@@ -42,19 +41,16 @@ class Client(GitHub[AppAuthStrategy | TokenAuthStrategy]):
 
 
 class Connections(httpx.AsyncHTTPTransport):
-    """A connection pool that outlives the short-lived clients that githubkit makes for each call."""
+    """A connection pool to ``url`` that outlives the short-lived clients that githubkit makes for each call."""
+
+    def __init__(self, url: str) -> None:
+        super().__init__(verify=tls(), proxy=proxy_for(url))
 
     async def aclose(self) -> None:
         """A client closes its transport; this one is kept."""
 
     async def close_all(self) -> None:
         await super().aclose()
-
-
-@lru_cache(maxsize=1)
-def tls() -> ssl.SSLContext:
-    """The process's TLS context: reading the certificate store for each client would cost tens of milliseconds."""
-    return httpx.create_ssl_context()
 
 
 def client(auth: AppAuthStrategy | TokenAuthStrategy, api_url: str, connections: Connections) -> Client:

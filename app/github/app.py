@@ -13,7 +13,7 @@ from enum import Enum
 from githubkit.auth import AppAuthStrategy, TokenAuthStrategy
 
 from agent.errors import OperatorError, UserError
-from app.github.api import Api, Client, Connections, client, path, tls
+from app.github.api import Api, Client, Connections, client, path
 from app.github.errors import NotFound, Rejected
 from app.github.models import Installation, MadeBy, Token
 from app.github.repository import Repository
@@ -166,7 +166,7 @@ class GitHubApp:
     def _pool(self) -> Connections:
         loop = asyncio.get_running_loop()
         if loop not in self._pools:
-            self._pools[loop] = Connections(verify=tls())
+            self._pools[loop] = Connections(self._api_url)
         return self._pools[loop]
 
 

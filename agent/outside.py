@@ -1,0 +1,39 @@
+"""How this machine reaches others: its proxy, and the authorities that it trusts for TLS.
+
+Both come from the variables that other clients read too: ``HTTPS_PROXY``, ``HTTP_PROXY``, ``ALL_PROXY``, ``NO_PROXY``;
+``SSL_CERT_FILE``, ``SSL_CERT_DIR``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from functools import cache
+from ssl import SSLContext
+from urllib.parse import urlsplit
+from urllib.request import getproxies, proxy_bypass
+
+_AUTHORITIES = {"http.sslCAInfo": "SSL_CERT_FILE", "http.sslCAPath": "SSL_CERT_DIR"}
+
+
+def proxy_for(url: str) -> str | None:
+    """The URL of the proxy that requests to ``url`` go through; it may hold a password. ``None``: they go straight."""
+    parts = urlsplit(url)
+    if proxy_bypass(parts.netloc):
+        return None
+    proxies = getproxies()
+    return proxies.get(parts.scheme) or proxies.get("all")
+
+
+@cache
+def tls() -> SSLContext:
+    """Made once in a process: to read the authorities takes longer than many a call."""
+    import httpx  # the processes that only run git never need it
+
+    return httpx.create_ssl_context()
+
+
+def git_settings(url: str) -> Mapping[str, str]:
+    """The same for git, whose environment is empty, as settings."""
+    named = {setting: os.environ.get(variable, "") for setting, variable in _AUTHORITIES.items()}
+    return {"http.proxy": proxy_for(url) or "", **{setting: value for setting, value in named.items() if value}}
