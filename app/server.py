@@ -137,12 +137,15 @@ def serve(app: ASGIApp, *, host: str, port: int) -> None:
         OperatorError: the address can't be listened on.
         Exception: what kept the service from starting.
     """
-    listening = _listen(host, port)
+    with _listen(host, port) as listening:
+        run(app, listening)
+
+
+def run(app: ASGIApp, listening: socket.socket) -> None:
+    """``serve`` on a socket that listens already."""
     started = _Started(app)
     config = uvicorn.Config(
         started,
-        host=host,
-        port=port,
         access_log=False,
         log_config=None,
         server_header=False,
@@ -150,6 +153,7 @@ def serve(app: ASGIApp, *, host: str, port: int) -> None:
         lifespan="on",
         timeout_graceful_shutdown=15,
     )
+    _spare_the_collector()
     try:
         uvicorn.Server(config).run(sockets=[listening])
     finally:  # the server itself only logs it, and leaves with a code of its own
@@ -173,7 +177,7 @@ class _Started:
             raise
 
 
-def spare_the_collector() -> None:
+def _spare_the_collector() -> None:
     """Garbage is looked for less often, and not among what is loaded by now, which stays. A delivery's JSON alone makes
     enough objects for one look through everything of ours with each few requests."""
     gc.collect()

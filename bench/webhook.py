@@ -35,7 +35,8 @@ from app.jobs.intake import Intake
 from app.jobs.room import Room
 from app.jobs.store import JobStore, sqlite_url
 from app.logs import set_up_logging
-from app.server import Front, spare_the_collector
+from app.server import Front
+from app.server import run as run_service
 from app.webhooks.endpoint import WebhookEndpoint
 from app.webhooks.policy import Rules
 
@@ -71,15 +72,16 @@ def ours(state: Path) -> ASGIApp:
         yield
         await intake.close()
 
-    spare_the_collector()
     route = Route("/webhooks", WebhookEndpoint(SECRET, Rules(), intake.accept), methods=["POST"])
     return Front(Starlette(routes=[route], lifespan=lifespan))
 
 
 def serve(kind: str, listening: socket.socket, state: Path) -> None:
-    app = bare() if kind == "bare" else ours(state)
-    config = uvicorn.Config(app, access_log=False, log_config=None, loop="uvloop", http="httptools", lifespan="on")
-    uvicorn.Server(config).run([listening])
+    if kind == "ours":
+        run_service(ours(state), listening)
+    else:
+        config = uvicorn.Config(bare(), access_log=False, log_config=None, loop="uvloop", http="httptools")
+        uvicorn.Server(config).run([listening])
 
 
 def payload(number: int, size: int) -> bytes:
