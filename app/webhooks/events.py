@@ -81,7 +81,7 @@ def issue_of(body: bytes) -> Issue:
     return _AboutIssue.model_validate_json(body).issue
 
 
-class IssueLabeled(Envelope):
+class LabelChanged(Envelope):
     label: Label
 
 
@@ -97,7 +97,7 @@ class Pull(_Part):
     user: Account
 
 
-class PullSynchronized(_Part):
+class PullChanged(_Part):
     """A commit has come to the head branch of a pull request."""
 
     sender: Account

@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from app.jobs.types import UNWRITTEN, Command, Word
 from app.report.facts import PULL_MARK
 from app.webhooks import commands
-from app.webhooks.events import Account, CommentCreated, Envelope, IssueLabeled, PullSynchronized
+from app.webhooks.events import Account, CommentCreated, Envelope, LabelChanged, PullChanged
 
 SUPPORTED = frozenset(Word) - UNWRITTEN - {Word.UNDO}
 _ON_CLOSED = frozenset({Word.STOP, Word.STATUS, Word.WHY, Word.HELP})
@@ -69,7 +69,7 @@ def _name(text: object) -> str:
 
 
 def _labeled(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
-    event = IssueLabeled.model_validate(payload)
+    event = LabelChanged.model_validate(payload)
     if event.label.name.casefold() != rules.label.casefold():
         return Ignored("another label")
     return _command(event, rules, event.sender, commands.Found(Word.FIX, Word.FIX.value, ""))
@@ -90,7 +90,7 @@ def _commented(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
 
 def _pushed(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
     """Whoever pushed: a commit can only take something back."""
-    event = PullSynchronized.model_validate(payload)
+    event = PullChanged.model_validate(payload)
     for reason, applies in _NOTHING_TO_TAKE_BACK:
         if applies(event):
             return Ignored(reason)
@@ -98,7 +98,7 @@ def _pushed(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
 
 
 def _unlabeled(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
-    event = IssueLabeled.model_validate(payload)
+    event = LabelChanged.model_validate(payload)
     if event.label.name.casefold() != rules.label.casefold():
         return Ignored("another label")
     return _withdrawn(Word.UNLABELED, event, event.issue.number)
@@ -110,13 +110,11 @@ def _closed(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
 
 
 def _pull_closed(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
-    event = PullSynchronized.model_validate(payload)
+    event = PullChanged.model_validate(payload)
     return _withdrawn(Word.CLOSED, event, event.pull_request.number, is_pull=True)
 
 
-def _withdrawn(
-    word: Word, event: Envelope | PullSynchronized, number: int, *, is_pull: bool = False
-) -> Command | Ignored:
+def _withdrawn(word: Word, event: Envelope | PullChanged, number: int, *, is_pull: bool = False) -> Command | Ignored:
     """What was asked is not wanted any more."""
     for reason, applies in _NOT_WITHDRAWN:
         if applies(event):
@@ -124,7 +122,7 @@ def _withdrawn(
     return _done(word, event, number, is_pull=is_pull)
 
 
-def _done(word: Word, event: Envelope | PullSynchronized, number: int, *, is_pull: bool) -> Command:
+def _done(word: Word, event: Envelope | PullChanged, number: int, *, is_pull: bool) -> Command:
     """The command for what the sender did without a word."""
     assert event.installation is not None
     return Command(
@@ -141,7 +139,7 @@ def _done(word: Word, event: Envelope | PullSynchronized, number: int, *, is_pul
 
 
 # Checked in order; the first that applies is the reason. What was acknowledged is only known in the job.
-_NOTHING_TO_TAKE_BACK: tuple[tuple[str, Callable[[PullSynchronized], bool]], ...] = (
+_NOTHING_TO_TAKE_BACK: tuple[tuple[str, Callable[[PullChanged], bool]], ...] = (
     ("no installation: not a delivery to an App", lambda e: e.installation is None),
     (
         "a pull request of somebody else",
@@ -155,7 +153,7 @@ _NOTHING_TO_TAKE_BACK: tuple[tuple[str, Callable[[PullSynchronized], bool]], ...
 
 # Checked in order; the first that applies is the reason. Bots tidy up, also those that may command us: only a person's
 # removal says that the work is not wanted.
-_NOT_WITHDRAWN: tuple[tuple[str, Callable[[Envelope | PullSynchronized], bool]], ...] = (
+_NOT_WITHDRAWN: tuple[tuple[str, Callable[[Envelope | PullChanged], bool]], ...] = (
     ("done by a bot: what runs goes on", lambda e: _is_bot(e.sender)),
     ("no installation: not a delivery to an App", lambda e: e.installation is None),
     ("the repository is archived or disabled", lambda e: e.repository.archived or e.repository.disabled),
