@@ -28,6 +28,7 @@ from agent.types import Budget, ModelEndpoint, Price
 from app.llm.endpoint import Gateway, GatewayConfig, routes
 from app.llm.ledger import RunMeters
 from app.llm.provider import Limits
+from app.llm.requests import PARAMETERS
 from app.llm.run_tokens import AUDIENCE, ISSUER, TokenRefused, issue_token, verify_token
 from tests.support.embeddings import Endpoint, embeddings
 from tests.support.endpoint import delta, drop, endpoint, error, http, reply, silence, stream, trickle
@@ -134,6 +135,29 @@ def test_the_models_that_runs_may_use(served: Served) -> None:
     answer = httpx.get(f"{served.origin}/llm/v1/models", headers={"authorization": f"Bearer {served.token}"})
     assert [model["id"] for model in answer.json()["data"]] == ["m", "spare"]
     assert httpx.get(f"{served.origin}/llm/v1/models").status_code == 401
+
+
+def test_what_is_in_the_table_reaches_the_provider() -> None:
+    body = {
+        "model": "m",
+        "messages": [{"role": "user", "content": "x"}, {"role": "assistant", "content": None, "tool_calls": []}],
+        "tools": [{"type": "function", "function": {"name": "edit"}}],
+        "tool_choice": "auto",
+        "parallel_tool_calls": False,
+        "response_format": {"type": "json_object"},
+        "stream": False,
+        "stream_options": {"include_usage": True},
+        "max_completion_tokens": 7,
+        "temperature": 0,
+        "top_p": 0.5,
+        "seed": 1,
+        "stop": ["x"],
+        "reasoning_effort": "low",
+    }
+    assert {*body, "max_tokens"} == PARAMETERS.keys()
+    with endpoint(reply()) as provider, gateway(provider.base_url) as served:
+        assert served.post(body).status_code == 200
+        assert provider.bodies == [{**{k: v for k, v in body.items() if k != "max_completion_tokens"}, "max_tokens": 7}]
 
 
 @pytest.mark.parametrize(("asked", "sent"), [(None, 500), (100, 100), (9999, 500)])
