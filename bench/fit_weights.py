@@ -344,6 +344,8 @@ def main() -> None:
     items = {item["instance_id"]: item for group in groups.values() for item in group}
     repos = json.loads(arguments.repos.read_text())
     cases = list(gathered(list(items.values()), repos, arguments.features, arguments.history))
+    if len(cases) < FOLDS or len({case.repo for case in cases}) < 2:
+        raise SystemExit(f"Weights are tried on cases apart: give at least {FOLDS} cases of two repositories.")
     table, folds = tables(cases, {name: [item["instance_id"] for item in group] for name, group in groups.items()})
     print(table)
     (arguments.features / "folds.json").write_text(json.dumps(folds))
