@@ -25,7 +25,7 @@ class Room:
     """
 
     def __init__(self, repository: int = 500, person: int = 50) -> None:
-        self._most = (repository, person)
+        self._repository, self._person = repository, person
         self._waiting: Counter[tuple[object, ...]] = Counter()
         self._counted_at = float("-inf")
 
@@ -49,7 +49,8 @@ class Room:
         """Take one job's place; false when there is none."""
         whole = (command.repository_id, command.queue.value)
         own = (*whole, command.requester_id)
-        free = all(self._waiting[key] < most for key, most in zip((whole, own), self._most, strict=True))
+        free = self._waiting[whole] < self._repository and self._waiting[own] < self._person
         if free:
-            self._waiting.update((whole, own))
+            self._waiting[whole] += 1
+            self._waiting[own] += 1
         return free

@@ -27,6 +27,7 @@ from app.jobs.types import Artefacts, Command, Delivery, Ending, Job, JobState, 
 _UPGRADES = {1: "ALTER TABLE jobs ADD COLUMN requester_id BIGINT NOT NULL DEFAULT 0"}
 """What turns the layout of that version into the next one."""
 _SCHEMA_VERSION = max(_UPGRADES) + 1
+_LARGE = 4096
 
 _metadata = sa.MetaData()
 _schema = sa.Table("graftsmith_schema", _metadata, sa.Column("version", sa.Integer, primary_key=True))
@@ -36,7 +37,7 @@ _deliveries = sa.Table(
     sa.Column("id", sa.String(100), primary_key=True),  # the guard against running a redelivery again
     sa.Column("event", sa.String(100), nullable=False),
     sa.Column("job_id", sa.String(40), nullable=False),
-    sa.Column("body", sa.LargeBinary, nullable=False),  # compressed: it is most of what is written
+    sa.Column("body", sa.LargeBinary, nullable=False),  # the excerpt, see _packed; empty when it is old
     sa.Column("received_at", sa.Float, nullable=False),
 )
 _jobs = sa.Table(
@@ -115,12 +116,11 @@ class Arrival:
     command: Command
     delivery_id: str
     event: str
-    body: bytes
-    """Compressed."""
+    packed: bytes
 
     @classmethod
     def of(cls, job_id: str, delivery: Delivery, command: Command) -> Arrival:
-        return cls(job_id, command, delivery.id, delivery.event, zlib.compress(delivery.body, 1))
+        return cls(job_id, command, delivery.id, delivery.event, _packed(delivery.excerpt))
 
 
 class JobStore:
@@ -276,7 +276,7 @@ class JobStore:
     def delivery(self, delivery_id: str) -> Delivery | None:
         with self._read() as db:
             row = db.execute(sa.select(_deliveries).where(_deliveries.c.id == delivery_id)).one_or_none()
-        return Delivery(id=row.id, event=row.event, body=zlib.decompress(row.body)) if row and row.body else None
+        return Delivery(id=row.id, event=row.event, excerpt=_unpacked(row.body)) if row and row.body else None
 
     def old(self, job_ids: Collection[str], seconds: float) -> frozenset[str]:
         """Those of the jobs that have been done for so long."""
@@ -510,12 +510,22 @@ def _too_many(command: Command) -> TooManyWaiting:
     )
 
 
+def _packed(excerpt: bytes) -> bytes:
+    """Compressed where that takes less time than writing it."""
+    return zlib.compress(excerpt, 1) if len(excerpt) > _LARGE else excerpt
+
+
+def _unpacked(body: bytes) -> bytes:
+    """JSON begins with a brace, compressed data never does (RFC 1950)."""
+    return body if body.startswith(b"{") else zlib.decompress(body)
+
+
 def _delivery_row(arrival: Arrival, now: float) -> dict[str, Any]:
     return {
         "id": arrival.delivery_id,
         "event": arrival.event,
         "job_id": arrival.job_id,
-        "body": arrival.body,
+        "body": arrival.packed,
         "received_at": now,
     }
 

@@ -96,8 +96,8 @@ class Delivery(Value):
     id: str
     """``X-GitHub-Delivery``; GitHub keeps it when it redelivers."""
     event: str
-    body: bytes = Field(repr=False)
-    """As it came, for replay."""
+    excerpt: bytes = Field(repr=False)
+    """What a job reads of its body, as JSON; see ``events.excerpt``. The rest is GitHub's to keep."""
 
 
 class JobState(StrEnum):

@@ -112,7 +112,7 @@ class Briefing:
         """
         command = work.job.command
         delivery = await asyncio.to_thread(self._site.store.delivery, work.job.delivery_id)
-        then = issue_of(delivery.body) if delivery else None
+        then = issue_of(delivery.excerpt) if delivery else None
         asked = datetime.fromtimestamp(work.job.created_at, UTC)
         said = [
             comment.body

@@ -18,6 +18,7 @@ from starlette.types import Message, Receive, Scope, Send
 from agent.errors import RetryLater
 from app.jobs.types import Command, Delivery
 from app.webhooks import signature
+from app.webhooks.events import excerpt
 from app.webhooks.policy import Ignored, Rules, decide
 
 MAX_BODY = 25 * 1024 * 1024  # GitHub sends no larger delivery
@@ -80,13 +81,12 @@ class WebhookEndpoint:
         event, delivery_id = headers.get("x-github-event", ""), headers.get("x-github-delivery", "")
         if not _EVENT.fullmatch(event) or not _GUID.fullmatch(delivery_id):
             raise Refused(400, "X-GitHub-Event or X-GitHub-Delivery is missing or malformed")
-        command = _judge(event, body, self._rules)
+        payload = _payload(body)
+        command = payload if isinstance(payload, Ignored) else decide(event, payload, self._rules)
         if isinstance(command, Ignored):
             return {"status": "ignored", "reason": command.reason}
-        return {
-            "status": "accepted",
-            "job": await self._accept(Delivery(id=delivery_id, event=event, body=body), command),
-        }
+        delivery = Delivery(id=delivery_id, event=event, excerpt=excerpt(payload))
+        return {"status": "accepted", "job": await self._accept(delivery, command)}
 
     async def _read(self, receive: Receive) -> bytes:
         """The whole body, bounded in size, time, and memory over all requests."""
@@ -130,9 +130,10 @@ def _chunk(message: Message) -> tuple[bytes, bool]:
     return message.get("body", b""), message.get("more_body", False)
 
 
-def _judge(event: str, body: bytes, rules: Rules) -> Command | Ignored:
+def _payload(body: bytes) -> object | Ignored:
+    """The JSON value; or why nobody should read it."""
     try:
-        payload = _parsed(body)
+        return _parsed(body)
     except RecursionError:
         return Ignored("malformed payload: nested too deeply")
     except _DuplicateKey:
@@ -141,7 +142,6 @@ def _judge(event: str, body: bytes, rules: Rules) -> Command | Ignored:
         raise Refused(400, "the body is not JSON") from error
     except ValueError:
         return Ignored("malformed payload: a number is too long")
-    return decide(event, payload, rules)
 
 
 def _parsed(body: bytes) -> object:

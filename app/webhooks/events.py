@@ -6,6 +6,8 @@ its own examples.
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
@@ -76,9 +78,15 @@ class _AboutIssue(_Part):
     issue: Issue
 
 
-def issue_of(body: bytes) -> Issue:
-    """The issue as it stood when the delivery ``body`` was sent; its author may have changed it since."""
-    return _AboutIssue.model_validate_json(body).issue
+def excerpt(payload: object) -> bytes:
+    """What is kept of a delivery: the issue as it stood when it was sent; its author may have changed it since."""
+    issue = payload.get("issue") if isinstance(payload, Mapping) else None
+    kept = {name: issue[name] for name in Issue.model_fields if name in issue} if isinstance(issue, Mapping) else None
+    return json.dumps({"issue": kept}).encode()
+
+
+def issue_of(excerpt: bytes) -> Issue:
+    return _AboutIssue.model_validate_json(excerpt).issue
 
 
 class LabelChanged(Envelope):

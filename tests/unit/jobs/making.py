@@ -29,7 +29,7 @@ def command(number: int = 1, word: Word = Word.FIX, **more: Any) -> Command:
 def arrival(asked: Command | None = None, *, delivery: str = "", job: str = "") -> Arrival:
     count = next(_count)
     guid = delivery or f"delivery-{count}"
-    return Arrival.of(job or f"job-{count}", Delivery(id=guid, event="issues", body=b"{}"), asked or command())
+    return Arrival.of(job or f"job-{count}", Delivery(id=guid, event="issues", excerpt=b"{}"), asked or command())
 
 
 def add(store: JobStore, asked: Command | None = None) -> Job:

@@ -18,6 +18,7 @@ from app.jobs.room import Room
 from app.jobs.store import JobStore, sqlite_url
 from app.jobs.types import Command, Delivery
 from app.webhooks.endpoint import MAX_BODY, WebhookEndpoint
+from app.webhooks.events import LabelChanged, issue_of
 from app.webhooks.policy import Rules
 from app.webhooks.signature import digest
 from tests.unit.webhooks.payloads import commented, labeled
@@ -78,7 +79,18 @@ async def test_a_label_becomes_one_stored_job(hook: Hook, store: JobStore) -> No
     job = store.get(response.json()["job"])
     assert job is not None
     assert (job.command.number, job.delivery_id, job.state) == (12, GUID, "queued")
-    assert store.delivery(GUID) == Delivery(id=GUID, event="issues", body=body)
+    kept = store.delivery(GUID)
+    assert kept is not None and kept.event == "issues"
+    assert issue_of(kept.excerpt) == LabelChanged.model_validate_json(body).issue
+    assert b"installation" not in kept.excerpt, "what no job reads is not kept"
+
+
+async def test_a_long_text_comes_back_as_it_was(hook: Hook, store: JobStore) -> None:
+    payload = labeled()
+    payload["issue"]["body"] = text = "long \U0001f600 " * 5_000
+    await hook.post(encode(payload))
+    kept = store.delivery(GUID)
+    assert kept is not None and issue_of(kept.excerpt).body == text
 
 
 async def test_copies_of_a_delivery_make_one_job(hook: Hook, store: JobStore, tmp_path: Path) -> None:
