@@ -22,6 +22,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -139,7 +140,7 @@ def _measured(base: BaseTree, index: Index, name: str, calls: tuple[Mapping[str,
         context = ToolContext(draft, index, run_tests=_nothing, run_command=_nothing)
         context.plan = Plan(intent="bug_fix", summary="s", steps=(PlanStep(id="1", objective="o"),))
         arguments = json.dumps(calls[number % len(calls)])
-        result, cost = _timed(lambda c=context, a=arguments: call(REGISTRY, c, name.split()[0], a))
+        result, cost = _timed(partial(call, REGISTRY, context, name.split()[0], arguments))
         assert result.ok or name == "find_symbol", f"{name}: {result.text}"
         costs.append(cost)
     return costs[0], costs[1:]

@@ -118,7 +118,7 @@ def run(cases: Sequence[Mapping[str, Any]], options: Options) -> Iterator[dict[s
             try:
                 row.update(_one(case, indexer, meaning, options))
             except Exception as error:  # a failed case is a miss, never left out
-                shown = {str(budget): [] for budget in options.budgets}
+                shown: dict[str, list[Any]] = {str(budget): [] for budget in options.budgets}
                 row.update(files=[], functions=[], shown=shown, seconds=0.0, query_ms=0.0, error=repr(error))
             yield row
             if number % 20 == 0:

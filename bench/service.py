@@ -16,7 +16,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from app.demo.scene import LABEL, Scene, finished, scene
+from app.demo.scene import LABEL, Scene, scene
 
 GOAL_HELP_S, GOAL_IDLE_MB, GOAL_OVERHEAD_S = 0.3, 150, 3.0
 HELP_RUNS = 7
@@ -60,18 +60,17 @@ def _report_job(name: str, stage: Scene) -> None:
     issue = stage.open_issue()
     started = time.perf_counter()
     stage.repo.add_label(issue, LABEL)
-    while (job := stage.job()) is None or (before and job.id == before.id) or not finished(job):
+    while (job := stage.job()) is None or (before and job.id == before.id) or job.ending is None:
         time.sleep(0.02)
     took = time.perf_counter() - started
     events = list(_events(stage.service_dir / "jobs" / job.id / "run-1" / "events.jsonl"))
     runs = [e["run"]["seconds"] for e in events if e["kind"] == "test_run" and not e.get("kept")]
     setup = sum(event["seconds"] for event in events if event.get("text") == "set-up command")
     git = sum(event["seconds"] for event in events if event.get("text") == "git")
-    outcome = job.ending.outcome if job.ending else "?"
     ours = took - sum(runs) - setup - git
     print(
         f"label to pull request, {name:9} {took:5.1f} s = {sum(runs):.1f} s in {len(runs)} test runs "
-        f"+ {setup:.1f} s set-up + {git:.1f} s git + {ours:.1f} s ours ({outcome})    goal: ours ≤ {GOAL_OVERHEAD_S} s"
+        f"+ {setup:.1f} s set-up + {git:.1f} s git + {ours:.1f} s ours ({job.ending.outcome})    goal: ours ≤ {GOAL_OVERHEAD_S} s"
     )
 
 
