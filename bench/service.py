@@ -70,7 +70,8 @@ def _report_job(name: str, stage: Scene) -> None:
     ours = took - sum(runs) - setup - git
     print(
         f"label to pull request, {name:9} {took:5.1f} s = {sum(runs):.1f} s in {len(runs)} test runs "
-        f"+ {setup:.1f} s set-up + {git:.1f} s git + {ours:.1f} s ours ({job.ending.outcome})    goal: ours ≤ {GOAL_OVERHEAD_S} s"
+        f"+ {setup:.1f} s set-up + {git:.1f} s git + {ours:.1f} s ours ({job.ending.outcome})"
+        f"    goal: ours ≤ {GOAL_OVERHEAD_S} s"
     )
 
 
