@@ -187,16 +187,16 @@ def loss(row: Matrix, choices: Sequence[Choice], penalty: float) -> tuple[float,
     total, slope, bend = penalty * float(row @ row), 2 * penalty * row, 2 * penalty * np.eye(len(row))
     for found in choices:
         values, right = found.values, found.right
-        scores = values @ row
+        scores, count = values @ row, int(right.sum())
         for at in np.flatnonzero(right):
             inside = ~right
             inside[at] = True
             share = np.where(inside, np.exp(scores - np.max(scores[inside])), 0.0)
             share /= share.sum()
             mean = share @ values
-            total -= float(np.log(share[at] + 1e-300)) / right.sum()
-            slope = slope + (mean - values[at]) / right.sum()
-            bend = bend + ((values * share[:, None]).T @ values - np.outer(mean, mean)) / right.sum()
+            total -= float(np.log(share[at] + 1e-300)) / count
+            slope = slope + (mean - values[at]) / count
+            bend = bend + ((values * share[:, None]).T @ values - np.outer(mean, mean)) / count
     return total, slope, bend
 
 
