@@ -512,7 +512,7 @@ def test_failures_are_named_and_hold_no_key(
     answer: Any, status: int, code: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.DEBUG)
-    with endpoint(answer) as provider, gateway(provider.base_url, idle_s=0.5, reply_bytes=4000) as served:
+    with endpoint(answer) as provider, gateway(provider.base_url, idle_s=2.0, reply_bytes=4000) as served:
         refused = served.post()
     assert (refused.status_code, refused.json()["error"]["code"]) == (status, code)
     assert KEY not in refused.text + str(refused.headers)

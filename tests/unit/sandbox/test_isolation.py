@@ -294,7 +294,7 @@ def test_the_time_limit_holds_whatever_the_command_does(shell: Shell, line: str)
     finished = shell(line, limits=Limits(wall_s=0.4))
 
     assert finished.end is End.TIMED_OUT
-    assert 0.4 <= finished.seconds < 10
+    assert 0.4 <= finished.seconds < 60
 
 
 def test_processor_time_has_a_limit(shell: Shell) -> None:
