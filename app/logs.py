@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import threading
 
 _TOGETHER_S = 0.05
 _encode = json.JSONEncoder(default=str).encode
@@ -36,7 +35,6 @@ class Gathered(logging.StreamHandler):  # type: ignore[type-arg]  # generic only
     def __init__(self) -> None:
         super().__init__()
         self._lines: list[str] = []
-        self._alone = threading.Lock()
         self._gathering: asyncio.AbstractEventLoop | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -48,11 +46,14 @@ class Gathered(logging.StreamHandler):  # type: ignore[type-arg]  # generic only
             self.handleError(record)
 
     def flush(self) -> None:
-        with self._alone:
+        self.acquire()  # as whoever emits has done: a line must not go to a list that is written already
+        try:
             self._gathering = None
             lines, self._lines = self._lines, []
             self.stream.write("".join(lines))
             super().flush()
+        finally:
+            self.release()
 
     def _later(self) -> bool:
         """Whether a loop will write what waits."""

@@ -6,6 +6,7 @@ import asyncio
 import io
 import json
 import logging
+import threading
 from collections.abc import Iterator
 
 import pytest
@@ -63,6 +64,23 @@ async def test_a_thread_writes_at_once_and_what_waited_goes_before_it(
     log.info("on the loop")
     await asyncio.to_thread(log.info, "in a thread")
     assert said(written) == ["on the loop", "in a thread"]
+
+
+def test_no_line_is_lost_to_a_write_that_comes_while_it_is_made(log: logging.Logger, written: io.StringIO) -> None:
+    handler, began = log.handlers[0], threading.Event()
+    flushing = threading.Thread(target=lambda: (began.set(), handler.flush()))
+
+    class Slow(JsonLines):
+        def format(self, record: logging.LogRecord) -> str:
+            flushing.start()
+            began.wait()
+            flushing.join(0.2)  # it has to wait for us; where it does not, it is done by now
+            return super().format(record)
+
+    handler.setFormatter(Slow())
+    log.info("made slowly")
+    flushing.join()
+    assert said(written) == ["made slowly"]
 
 
 def test_what_a_loop_left_waiting_is_written_by_the_next_line_or_at_the_end(
