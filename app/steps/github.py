@@ -81,8 +81,6 @@ class GitHubSteps:
             await work.save(artefacts=work.job.artefacts.model_copy(update={"plan": result.plan}))
         if result.outcome in PUBLISHED and result.change_set:
             return None
-        if result.outcome in SHOWN_BY_A_TEST:
-            await self._publishing.keep_patch(work, result)
         return Ending(outcome=result.outcome, reason=result.reason, next_step=result.next_step)
 
     async def take_back(self, work: Work) -> Ending | None:
@@ -93,6 +91,8 @@ class GitHubSteps:
 
     async def close_out(self, work: Work, ending: Ending) -> None:
         """Tell the ending in the one status comment."""
+        if ending.outcome in SHOWN_BY_A_TEST:
+            await self._publishing.keep_patch(work)
         brief = self._site.files.brief(work.job.id)
         facts = self._site.facts(work, title=brief.task.title if brief else "", brief=brief)
         await self._site.tell(work, facts, self._runs.ended(work.job.id), self._closing(work, ending))

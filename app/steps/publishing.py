@@ -72,9 +72,11 @@ class Publishing:
                 return Ending(outcome=result.outcome, reason=result.reason, next_step=result.next_step)
         raise UserError("The branch moved again and again while the change was tested", todo="Ask again later")
 
-    async def keep_patch(self, work: Work, result: RunResult) -> None:
+    async def keep_patch(self, work: Work) -> None:
         """What the status comment shows of a change that goes nowhere. One that may not be shown is left out."""
         repository = self._site.repository(work.job.command)
+        result = self._site.files.result(work.job.id)
+        assert result is not None, "it has named the ending"
         with suppress(ChangeSetRefused, SecretInPatch):
             accepted, _ = await self._reviewed(repository, result, Rules())
             self._site.files.keep_text(work.job.id, PATCH, await as_patch(repository, accepted))
