@@ -7,19 +7,22 @@ Both come from the variables that other clients read too: ``HTTPS_PROXY``, ``HTT
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from functools import cache
 from ssl import SSLContext
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+_LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|::1")
+"""This machine: for a proxy, that would be another one."""
 _AUTHORITIES = {"http.sslCAInfo": "SSL_CERT_FILE", "http.sslCAPath": "SSL_CERT_DIR"}
 
 
 def proxy_for(url: str) -> str | None:
     """The URL of the proxy that requests to ``url`` go through; it may hold a password. ``None``: they go straight."""
     parts = urlsplit(url)
-    if proxy_bypass(parts.netloc):
+    if _LOOPBACK.fullmatch(parts.hostname or "") or proxy_bypass(parts.netloc):
         return None
     proxies = getproxies()
     return proxies.get(parts.scheme) or proxies.get("all")

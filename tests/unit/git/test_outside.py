@@ -95,6 +95,14 @@ def test_through_the_proxy_of_the_environment(
     assert len(server.asked) == 1
 
 
+@pytest.mark.parametrize("host", ["localhost:8010", "127.0.0.1", "[::1]:80"])
+def test_this_machine_is_never_asked_of_a_proxy(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://proxy.invalid")
+    monkeypatch.delenv("no_proxy", raising=False)
+    assert outside.proxy_for(f"http://{host}/") is None
+    assert outside.proxy_for("http://git.invalid/") == "http://proxy.invalid"
+
+
 @WAYS
 def test_an_authority_of_ones_own(ask: object, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate = issued(tmp_path)
