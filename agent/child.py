@@ -1,17 +1,18 @@
 """The process of one run: a RunSpec on standard input, a RunResult and an event log in the run's folder.
 
-It holds the run's own model token and no other secret, and dies with the process that started it.
+It may be started long before its RunSpec comes, and has loaded everything by then. It holds the run's own model token
+and no other secret, and dies with the process that started it.
 """
 
 from __future__ import annotations
 
-import ctypes
 import os
-import signal
 import sys
+import threading
 import time
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 
 from agent import pipeline
@@ -21,38 +22,26 @@ from agent.events import EventLog
 from agent.files import replace_file
 from agent.model.beside import Beside
 from agent.model.types import Model
-from agent.record import CANCEL, DISK_FULL, EVENTS, RESULT, keep_spec
+from agent.record import CANCEL, DISK_FULL, EVENTS, RESULT, HandedOver, keep_spec
 from agent.types import START, RunSpec
 from sandbox import Sandbox
 
-_PR_SET_PDEATHSIG = 1
-
-
-def die_with(parent: int) -> None:
-    """Ask the kernel to kill us when our parent goes (prctl(2), PR_SET_PDEATHSIG).
-
-    Args:
-        parent: its process id, told by itself: whoever is our parent now may already be another.
-    """
-    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it went before the kernel knew
-        sys.exit(1)
+_CLIENT = "agent.model.client"
+"""Loading it takes half of what starting this process would take."""
 
 
 def _model(spec: RunSpec, meter: Meter, events: EventLog, cancelled: Callable[[], bool]) -> Model:
-    def made() -> Model:
-        from agent.model.client import for_run  # half of what starting this process would take
-
-        return for_run(spec, meter, events, cancelled)
-
-    return Beside(made)
+    return Beside(lambda: import_module(_CLIENT).for_run(spec, meter, events, cancelled))
 
 
 def main(sandbox: Callable[[], Sandbox]) -> int:
-    """Carry out one run; the exit code."""
-    die_with(int(sys.argv[1]))
+    """Carry out the run that standard input names, if any; the exit code."""
+    threading.Thread(target=import_module, args=(_CLIENT,), daemon=True).start()  # while nothing is known to be done
+    handed = sys.stdin.buffer.read()
+    if not handed:  # the job ended before its run began
+        return 0
     try:
-        _run(RunSpec.model_validate_json(sys.stdin.buffer.read()), sandbox)
+        _run(HandedOver.from_bytes(handed), sandbox)
     except OSError as error:
         if not disk_full(error):
             raise
@@ -60,15 +49,11 @@ def main(sandbox: Callable[[], Sandbox]) -> int:
     return 0
 
 
-def _age() -> float:
-    """Seconds since this process began (proc(5): the 22nd field of ``stat``, in ticks since the machine's start)."""
-    fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
-    return time.clock_gettime(time.CLOCK_BOOTTIME) - int(fields[19]) / os.sysconf("SC_CLK_TCK")
-
-
-def _run(spec: RunSpec, sandbox: Callable[[], Sandbox]) -> None:
-    start = _age()
+def _run(handed: HandedOver, sandbox: Callable[[], Sandbox]) -> None:
+    spec = handed.spec
+    start = time.monotonic() - handed.at
     work_dir = Path(spec.work_dir)
+    os.chdir(work_dir)
     keep_spec(work_dir, spec)
     result = pipeline.run(
         spec,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from pydantic import ValidationError
 
@@ -18,6 +19,26 @@ CANCEL = "cancel"
 """A file of this name in the run's folder asks the run to stop."""
 DISK_FULL = 74
 """Exit code of a run that could not write down its end (``EX_IOERR`` of sysexits.h)."""
+
+
+@dataclass(frozen=True)
+class HandedOver:
+    """What a runner gives to the process of a run.
+
+    Args:
+        at: when, by the clock that all processes of a machine share (``time.monotonic``); the start counts from then.
+    """
+
+    spec: RunSpec
+    at: float
+
+    def to_bytes(self) -> bytes:
+        return f"{self.at!r}\n{self.spec.model_dump_json()}".encode()
+
+    @classmethod
+    def from_bytes(cls, data: bytes) -> Self:
+        at, _, spec = data.partition(b"\n")
+        return cls(RunSpec.model_validate_json(spec), float(at))
 
 
 def keep_spec(folder: Path, spec: RunSpec) -> None:

@@ -620,7 +620,7 @@ class RunResult(Value):
     """What a second reading of the accepted change found."""
     usage: Usage = Usage()
     seconds: Mapping[str, float] = Field(default_factory=dict)
-    """Stage → seconds; ``START`` → what came before the first."""
+    """Stage → seconds; ``START`` → what came before the first, from when its process was told what to do."""
     notes: tuple[str, ...] = ()
     """Facts that the reader should know: degraded isolation, skipped files, flaky tests."""
     prompt_version: str = ""

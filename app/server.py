@@ -19,6 +19,7 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from agent.errors import OperatorError
+from agent.start import spare_the_collector
 from app.jobs.executor import Executor
 from app.jobs.intake import Intake
 from app.jobs.store import JobStore
@@ -153,7 +154,8 @@ def run(app: ASGIApp, listening: socket.socket) -> None:
         lifespan="on",
         timeout_graceful_shutdown=15,
     )
-    _spare_the_collector()
+    gc.collect()
+    spare_the_collector()  # a delivery's JSON makes objects enough for a look through all of ours every few requests
     try:
         uvicorn.Server(config).run(sockets=[listening])
     finally:  # the server itself only logs it, and leaves with a code of its own
@@ -175,14 +177,6 @@ class _Started:
             if scope["type"] == "lifespan":
                 self.failure = error
             raise
-
-
-def _spare_the_collector() -> None:
-    """Garbage is looked for less often, and not among what is loaded by now, which stays. A delivery's JSON alone makes
-    enough objects for one look through everything of ours with each few requests."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(20_000, 20, 20)
 
 
 def _listen(host: str, port: int) -> socket.socket:

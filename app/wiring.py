@@ -21,7 +21,6 @@ from app.llm.endpoint import routes as llm_routes
 from app.llm.ledger import RunMeters
 from app.machine import this_machine
 from app.publish import secrets as secret_shapes
-from app.runners import local
 from app.settings import Settings
 from app.steps import Files, GitHubSteps, LocalRuns, Site
 from app.webhooks.policy import Rules
@@ -57,7 +56,6 @@ def build(settings: Settings, *, port: int) -> Service:
         site,
         machine=this_machine(settings),
         endpoint=f"http://127.0.0.1:{port}/llm/v1",
-        runner=lambda spec, on_event, stop: local.run(spec, on_event=on_event, cancelled=stop),
         meters=meters,
         token_secret=token_secret,
     )

@@ -136,12 +136,45 @@ def spawn(
             source = memory_file(stdin)
             stack.callback(os.close, source)
         child = _popen(argv, cwd, env, source, subprocess.PIPE if split_stderr else subprocess.STDOUT, pass_fds)
-    for pipe in (child.stdout, child.stderr):
+    return _with_wide_pipes(child)
+
+
+def _with_wide_pipes(child: subprocess.Popen[bytes]) -> subprocess.Popen[bytes]:
+    for pipe in (child.stdin, child.stdout, child.stderr):
         if pipe is not None:
             os.set_blocking(pipe.fileno(), False)
             with suppress(OSError):  # over the user's quota of pipe memory: the smaller pipe works too
                 fcntl.fcntl(pipe.fileno(), fcntl.F_SETPIPE_SZ, _PIPE)
     return child
+
+
+class Ahead:
+    """A trusted program that is started before its input is known, so that it has loaded what it needs by then.
+
+    Raises:
+        CommandNotFound: there is no such program.
+    """
+
+    def __init__(self, argv: Sequence[str], *, env: Mapping[str, str] | None = None) -> None:
+        self._child = _with_wide_pipes(_popen(argv, Path("/"), env, subprocess.PIPE, subprocess.STDOUT))
+
+    def finish(self, stdin: bytes, *, limits: Limits, cancelled: Cancelled) -> Finished:
+        """Give it ``stdin`` and wait for its end; see :func:`run`. Once."""
+        output = Output(limits.output_bytes)
+        outputs = {self._child.stdout: output}
+        ending = supervise(
+            self._child, outputs, wall_s=limits.wall_s, stop=stop_when(cancelled), gentle=True, stdin=stdin
+        )
+        return finished(ending, output, log=None)
+
+    def close(self) -> None:
+        """End it, where it has not come to its end."""
+        if self._child.returncode is None:
+            _kill_group(self._child.pid, signal.SIGKILL)
+            self._child.wait()
+        for pipe in (self._child.stdin, self._child.stdout):
+            assert pipe is not None
+            pipe.close()
 
 
 def memory_file(data: bytes) -> int:
@@ -161,11 +194,13 @@ def supervise(
     stop: Stop,
     on_output: OnOutput | None = None,
     gentle: bool,
+    stdin: bytes = b"",
 ) -> Ending:
     """Read ``outputs`` until the child itself ends, the time is up or ``stop`` names a reason; then kill its group.
 
     Args:
         gentle: ask with SIGTERM first, and wait a second.
+        stdin: for a child with a pipe as its input, which is closed behind it.
     """
     started = time.monotonic()
     with ExitStack() as stack:
@@ -173,6 +208,8 @@ def supervise(
         stack.callback(child.wait)
         stack.callback(_kill_group, child.pid, signal.SIGKILL)  # runs first; before the wait the id can't be reused
         watch = stack.enter_context(_Watch(child.pid, outputs, on_output))
+        if child.stdin is not None:
+            watch.feed(child.stdin, stdin)
         forced = _until_end(watch, started + wall_s, stop)
         if forced and gentle:
             _kill_group(child.pid, signal.SIGTERM)
@@ -200,6 +237,7 @@ class _Watch:
         self._selector = selectors.DefaultSelector()
         self._pidfd = os.pidfd_open(pid)
         self._on_output = on_output
+        self._unfed = memoryview(b"")
         self._selector.register(self._pidfd, selectors.EVENT_READ)
         for pipe, output in outputs.items():
             assert pipe is not None
@@ -212,20 +250,36 @@ class _Watch:
         self._selector.close()
         os.close(self._pidfd)
 
+    def feed(self, pipe: IO[bytes], data: bytes) -> None:
+        """Write ``data`` to the child whenever it has room for it, then close its input."""
+        self._unfed = memoryview(data)
+        self._selector.register(pipe, selectors.EVENT_WRITE, pipe)
+
     def pump(self, wait_s: float) -> bool:
-        """Read what is there, waiting for it at most ``wait_s``; True once the child has ended."""
+        """Read and write what goes, waiting for it at most ``wait_s``; True once the child has ended."""
         over = False
-        for key, _ in self._selector.select(wait_s):
+        for key, events in self._selector.select(wait_s):
             if key.fileobj == self._pidfd:
                 over = True
+            elif events & selectors.EVENT_WRITE:
+                self._write(key)
             else:
                 self._read(key)
         return over
 
+    def _write(self, key: selectors.SelectorKey) -> None:
+        with suppress(BrokenPipeError):  # it ends, or does not want to know: its end tells
+            self._unfed = self._unfed[os.write(key.fd, self._unfed) :]
+            if self._unfed:
+                return
+        self._selector.unregister(key.fileobj)
+        key.data.close()
+
     def drain(self) -> None:
         """Take what the child left in the pipes, and what comes within a moment from others that still hold them."""
-        with suppress(KeyError):
-            self._selector.unregister(self._pidfd)
+        for key in self._open():
+            if key.fileobj == self._pidfd or key.events & selectors.EVENT_WRITE:
+                self._selector.unregister(key.fileobj)
         owed = sum(_waiting(key.fd) for key in self._open())
         deadline = time.monotonic() + _DRAIN_S
         while self._open():

@@ -174,6 +174,9 @@ class Steps(Protocol):
     async def close_out(self, work: Work, ending: Ending) -> None:
         """Tell the ending in the status comment. Called for every ending but silent ones that left no trace."""
 
+    def let_go(self, work: Work) -> None:
+        """End what was started for the job in this process; called last, whatever came of the job. Must not wait."""
+
 
 Step = Callable[[Work], Awaitable[Ending | None]]
 
@@ -260,11 +263,14 @@ async def perform(work: Work, steps: Steps, record: Record, patience: Patience) 
         LeaseLost: another worker has the job; nothing more may be done.
     """
     ending = None
-    for stage, step in course(work.job.command.word, steps):
-        ending = await _settle(work, stage, step, record, patience)
-        if ending is not None:
-            break
-    await _close(work, ending or our_bug("publish", "the last step named no ending"), steps, record, patience)
+    try:
+        for stage, step in course(work.job.command.word, steps):
+            ending = await _settle(work, stage, step, record, patience)
+            if ending is not None:
+                break
+        await _close(work, ending or our_bug("publish", "the last step named no ending"), steps, record, patience)
+    finally:
+        steps.let_go(work)
 
 
 async def _close(work: Work, ending: Ending, steps: Steps, record: Record, patience: Patience) -> None:

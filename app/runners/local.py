@@ -7,70 +7,86 @@ is found again.
 
 from __future__ import annotations
 
-import os
-import sys
+import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from pydantic import ValidationError
 
 from agent.errors import BugError, GraftsmithError, RetryLater
-from agent.record import CANCEL, DISK_FULL, EVENTS, RESULT
+from agent.record import CANCEL, DISK_FULL, EVENTS, RESULT, HandedOver
+from agent.start import command
 from agent.types import Outcome, RunResult, RunSpec
 from app.runners.tail import Tail
 from sandbox import process, remove_tree
 from sandbox.text import clean
 from sandbox.types import End, Finished, Limits
 
+_ENVIRONMENT = {**process.CLEAN_ENV, "PYTHONSAFEPATH": "1"}
 _GRACE_S = 300.0
 """Beyond the budget's minutes: set-up of the sandbox, writing the result."""
 
 
-def run(
-    spec: RunSpec,
-    *,
-    on_event: Callable[[dict[str, object]], None] = lambda event: None,
-    cancelled: Callable[[], bool] = lambda: False,
-) -> RunResult:
-    """Run ``spec`` to its end; blocks. A finished run is not repeated: its stored result is returned, unless it was
-    stopped before its end.
+class RunProcess:
+    """The process of one run. It is started at once, and loads what any run needs until it is told what to do.
+
+    It dies with the thread that starts it, so it has one of its own.
 
     Args:
-        on_event: gets each event of the run soon after it was written.
-        cancelled: asked a few times a second; the run then ends as ``cancelled``, with its work kept.
-
-    Raises:
-        RetryLater: the child was killed from outside.
-        BugError: the child ended without a result.
+        sandbox: whether the run will most likely need one.
     """
-    folder = Path(spec.work_dir)
-    stored = result_of(folder)
-    if stored is not None and stored.outcome is not Outcome.CANCELLED:
-        return stored
-    _emptied(folder)
-    tail = Tail(folder / EVENTS, on_event)
 
-    def poll() -> bool:
+    def __init__(self, *, sandbox: bool) -> None:
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="run")
+        self._started = self._thread.submit(process.Ahead, command(sandbox=sandbox), env=_ENVIRONMENT)
+
+    def run(
+        self,
+        spec: RunSpec,
+        *,
+        on_event: Callable[[dict[str, object]], None] = lambda event: None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> RunResult:
+        """Carry out ``spec`` to its end; blocks. Once. A finished run is not repeated: its stored result is returned,
+        unless it was stopped before its end.
+
+        Args:
+            on_event: gets each event of the run soon after it was written.
+            cancelled: asked a few times a second; the run then ends as ``cancelled``, with its work kept.
+
+        Raises:
+            RetryLater: the child was killed from outside.
+            BugError: the child ended without a result.
+        """
+        handed = HandedOver(spec, at=time.monotonic())
+        folder = Path(spec.work_dir)
+        stored = result_of(folder)
+        if stored is not None and stored.outcome is not Outcome.CANCELLED:
+            return stored
+        _emptied(folder)
+        tail = Tail(folder / EVENTS, on_event)
+
+        def poll() -> bool:
+            tail.poll()
+            if cancelled():
+                (folder / CANCEL).touch()
+            return False  # the run ends by itself, so that it can write what it has
+
+        minutes = spec.budget.minutes
+        limits = Limits(wall_s=float("inf") if minutes is None else minutes * 60 + spec.command_timeout_s + _GRACE_S)
+        child = self._started.result()
+        finished = self._thread.submit(child.finish, handed.to_bytes(), limits=limits, cancelled=poll).result()
         tail.poll()
-        if cancelled():
-            (folder / CANCEL).touch()
-        return False  # the run ends by itself, so that it can write what it has
+        result = result_of(folder)
+        if result is None:
+            raise _lost(finished)
+        return result
 
-    minutes = spec.budget.minutes
-    limits = Limits(wall_s=float("inf") if minutes is None else minutes * 60 + spec.command_timeout_s + _GRACE_S)
-    finished = process.run(
-        [sys.executable, "-P", "-m", "agent", str(os.getpid())],
-        env={**process.CLEAN_ENV, "PYTHONSAFEPATH": "1", "HOME": str(folder)},
-        cwd=folder,
-        stdin=spec.model_dump_json().encode(),
-        limits=limits,
-        cancelled=poll,
-    )
-    tail.poll()
-    result = result_of(folder)
-    if result is None:
-        raise _lost(finished)
-    return result
+    def close(self) -> None:
+        """End the process, where it has not come to its end. Does not wait for it."""
+        self._thread.submit(lambda: self._started.result().close())
+        self._thread.shutdown(wait=False)
 
 
 def _lost(finished: Finished) -> GraftsmithError:

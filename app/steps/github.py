@@ -51,6 +51,7 @@ class GitHubSteps:
         if issue.state != "open":
             return _silent("it is closed")
         await work.check()
+        self._runs.get_ready(work)
         if command.comment_id is not None:
             with suppress(NotFound):  # who deletes a command tidies up; who means to stop says so
                 await self._site.repository(command).react("eyes", command.comment_id)
@@ -96,6 +97,9 @@ class GitHubSteps:
         brief = self._site.files.brief(work.job.id)
         facts = self._site.facts(work, title=brief.task.title if brief else "", brief=brief)
         await self._site.tell(work, facts, self._runs.ended(work.job.id), self._closing(work, ending))
+
+    def let_go(self, work: Work) -> None:
+        self._runs.let_go(work)
 
     def _closing(self, work: Work, ending: Ending) -> Closing:
         artefacts, files = work.job.artefacts, self._site.files

@@ -5,16 +5,18 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable
+from contextlib import closing
 
 from agent import config
 from agent.types import ChangeSet, ModelEndpoint, RunResult, RunSpec
+from app.jobs.types import Word
 from app.jobs.workflow import Halted, Work
 from app.llm.ledger import RunMeters
 from app.llm.run_tokens import issue_token
 from app.machine import Machine
 from app.progress import Watch
 from app.report import Progress
+from app.runners.local import RunProcess
 from app.steps.briefing import own_rules
 from app.steps.files import Brief
 from app.steps.site import Site
@@ -22,15 +24,12 @@ from app.steps.site import Site
 _PROGRESS_S = 5.0
 """Between two edits of the status comment, at least."""
 
-Runner = Callable[[RunSpec, Callable[[dict[str, object]], None], Callable[[], bool]], RunResult]
-
 
 class LocalRuns:
     """Runs on this machine.
 
     Args:
         endpoint: where runs reach the model endpoint of this very server.
-        runner: carries out a RunSpec; blocks.
         meters: open runs and what they may spend.
         token_secret: signs the runs' tokens.
     """
@@ -41,26 +40,40 @@ class LocalRuns:
         *,
         machine: Machine,
         endpoint: str,
-        runner: Runner,
         meters: RunMeters,
         token_secret: str,
     ) -> None:
         self._site = site
         self._machine = machine
         self._endpoint = endpoint
-        self._runner = runner
         self._meters = meters
         self._token_secret = token_secret
         self._watches: dict[str, Watch] = {}
+        self._ahead: dict[str, RunProcess] = {}
+
+    def get_ready(self, work: Work) -> None:
+        """Start the process of the job's run, which loads what it needs while the job is being prepared."""
+        job = work.job
+        if job.id not in self._ahead:
+            self._ahead[job.id] = RunProcess(sandbox=job.command.word is not Word.ASK)
+
+    def let_go(self, work: Work) -> None:
+        """Forget the job, and end a process that waits for its run. Waits for nothing."""
+        self._watches.pop(work.job.id, None)
+        process = self._ahead.pop(work.job.id, None)
+        if process is not None:
+            process.close()
 
     async def run(self, work: Work, brief: Brief, number: int, change_set: ChangeSet | None = None) -> RunResult:
         """One run on the local runner, with the status comment kept up to date meanwhile."""
         spec = await asyncio.to_thread(self._spec, work, brief, number, change_set)
         watch = self._watches[work.job.id] = Watch(time.time())
         self._meters.open(spec.run_id, spec.budget, work.job.usage if number > 1 else None)
+        self.get_ready(work)
         teller = asyncio.create_task(self._keep_telling(work, brief, watch))
         try:
-            result = await asyncio.to_thread(self._runner, spec, watch.see, work.cancelled)
+            with closing(self._ahead.pop(work.job.id)) as process:
+                result = await asyncio.to_thread(process.run, spec, on_event=watch.see, cancelled=work.cancelled)
         finally:
             teller.cancel()
             await asyncio.wait([teller])  # nothing is told any more once the job goes on
@@ -73,8 +86,8 @@ class LocalRuns:
         return result
 
     def ended(self, job_id: str) -> Progress:
-        """How far the job's runs came; forgotten then."""
-        watch = self._watches.pop(job_id, None)
+        """How far the job's runs came."""
+        watch = self._watches.get(job_id)
         return watch.close() if watch else Progress()
 
     def _spec(self, work: Work, brief: Brief, number: int, change_set: ChangeSet | None) -> RunSpec:

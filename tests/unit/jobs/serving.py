@@ -80,6 +80,9 @@ class FolderSteps:
         (self._world / f"told-{work.job.id}").write_text(ending.reason)
         self.note(work, "told")
 
+    def let_go(self, work: Work) -> None:
+        pass
+
     async def _moment(self) -> None:
         await asyncio.sleep(random.uniform(0, self._most_s))
 

@@ -43,6 +43,7 @@ class Scripted:
         self._on = on
         self.called: list[str] = []
         self.told: list[Ending] = []
+        self.let_go_of: list[str] = []
 
     async def _do(self, name: str, work: Work) -> Ending | None:
         self.called.append(name)
@@ -69,6 +70,9 @@ class Scripted:
     async def close_out(self, work: Work, ending: Ending) -> None:
         await self._do("close_out", work)
         self.told.append(ending)
+
+    def let_go(self, work: Work) -> None:
+        self.let_go_of.append(work.job.id)
 
 
 class Memory:
@@ -352,6 +356,7 @@ async def test_a_worker_that_lost_its_lease_stops_and_says_nothing(store: JobSto
     with pytest.raises(LeaseLost):
         await perform(take_up(store, job), steps, Memory(), QUICK)
     assert steps.called == STAGES[:4]
+    assert steps.let_go_of == [job.id]
     still = store.get(job.id)
     assert still is not None
     assert still.ending is None
@@ -373,10 +378,11 @@ async def test_shut_down_leaves_the_step_to_the_next_life(store: JobStore) -> No
         work.halt()
         raise Halted
 
-    job, memory = add(store), Memory()
+    job, memory, halted, later = add(store), Memory(), Scripted(run=run), Scripted()
     with pytest.raises(asyncio.CancelledError):
-        await perform(take_up(store, job), Scripted(run=run), memory, QUICK)
-    assert await through(store, Scripted(), job, memory) == PROPOSED
+        await perform(take_up(store, job), halted, memory, QUICK)
+    assert await through(store, later, job, memory) == PROPOSED
+    assert halted.let_go_of == later.let_go_of == [job.id]
 
 
 async def test_database_trouble_is_waited_out(store: JobStore) -> None:

@@ -6,13 +6,15 @@ import os
 import sys
 import threading
 import time
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from sandbox import process
 from sandbox.errors import CommandNotFound, SandboxError
-from sandbox.types import End, Limits
+from sandbox.types import End, Finished, Limits
 
 
 def _alive(word: str) -> bool:
@@ -166,3 +168,32 @@ def test_many_threads_at_once() -> None:
         thread.join()
 
     assert sorted(results) == sorted(f"{number}\n".encode() for number in range(20)), time.monotonic() - started
+
+
+def _counting(stdin: bytes, *, cancelled: Callable[[], bool] = lambda: False, line: str = "wc -c") -> Finished:
+    with closing(process.Ahead(["sh", "-c", line])) as ahead:
+        return ahead.finish(stdin, limits=Limits(wall_s=30), cancelled=cancelled)
+
+
+def test_a_program_started_ahead_gets_all_of_its_input_later() -> None:
+    finished = _counting(b"x" * 5_000_000)  # more than a pipe holds
+
+    assert (finished.end, finished.output) == (End.EXITED, b"5000000\n")
+
+
+@pytest.mark.parametrize("line", ["exit 3", "exec <&-; sleep 0.1; exit 3", "sleep 64.25 & exit 3"])
+def test_a_program_started_ahead_may_end_without_its_input(line: str) -> None:
+    assert _counting(b"x" * 5_000_000, line=line).exit_code == 3
+    assert not _alive("64.25")
+
+
+def test_a_program_started_ahead_that_never_reads_is_cancelled() -> None:
+    assert _counting(b"x" * 5_000_000, line="sleep 65.25", cancelled=lambda: True).end is End.CANCELLED
+    assert not _alive("65.25")
+
+
+def test_a_program_started_ahead_ends_with_what_it_started_when_it_is_not_needed() -> None:
+    ahead = process.Ahead(["sh", "-c", "sleep 66.25 & sleep 66.25"])
+    ahead.close()
+    assert not _alive("66.25")
+    ahead.close()

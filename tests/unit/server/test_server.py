@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
 from collections.abc import AsyncIterator
@@ -12,6 +13,7 @@ import pytest
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
 
 from agent.errors import OperatorError
 from app.jobs.executor import Executor, claim_identity
@@ -117,3 +119,24 @@ def test_a_service_that_cannot_start_says_why(tmp_path: Path) -> None:
     with pytest.raises(OperatorError, match=r"executor's database.*unable to open.*Check that the disk has room"):
         serve(app, host="127.0.0.1", port=0)
     lock.close()
+
+
+def test_the_collector_is_spared_while_it_serves() -> None:
+    seen: list[tuple[int, int]] = []
+
+    async def app(scope: Scope, _receive: Receive, _send: Send) -> None:
+        seen.append((gc.get_freeze_count(), gc.get_threshold()[0]))
+        raise OperatorError("It was only started to be looked at")
+
+    before = gc.get_threshold()
+    gc.unfreeze()
+    gc.set_threshold(700, 10, 10)
+    try:
+        with pytest.raises(OperatorError):
+            serve(app, host="127.0.0.1", port=0)
+    finally:
+        gc.unfreeze()
+        gc.set_threshold(*before)
+    ((frozen, threshold),) = seen
+    assert frozen > 10_000, "what is loaded is not looked through"
+    assert threshold > 700

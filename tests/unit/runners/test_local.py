@@ -1,0 +1,101 @@
+"""The process of a run, which is started before it is known what it is to do."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+
+from agent import start
+from agent.model.scripted import serve
+from agent.types import START, ModelEndpoint, Outcome, RunSpec, Task
+from app.runners.local import RunProcess
+from tests.flow.world import FILES
+from tests.support.repository import Repository
+
+PATIENCE_S = 60.0
+T = TypeVar("T")
+
+
+@pytest.fixture
+def question(tmp_path: Path) -> Iterator[RunSpec]:
+    repository = Repository(tmp_path / "widget")
+    sha = repository.commit(FILES)
+    with serve({"sessions": [{"name": "only", "steps": [{"content": "It skips one: widget.py:2"}]}]}) as model:
+        yield RunSpec(
+            run_id="run-1",
+            task=Task(title="What is wrong?"),
+            mode="ask",
+            git_dir=str(repository.git_dir),
+            base_sha=sha,
+            work_dir=str(tmp_path / "run"),
+            cache_dir=str(tmp_path),
+            model=ModelEndpoint(base_url=model.base_url, api_key="a-run-token", model="scripted"),
+            seed="0" * 32,
+        )
+
+
+def test_it_learns_what_to_do_after_its_start(question: RunSpec) -> None:
+    with closing(RunProcess(sandbox=False)) as process:
+        pid = _until(lambda: _children(os.getpid()))
+        _until(lambda: "pipe" in Path(f"/proc/{pid}/wchan").read_text())  # it waits for what it is to do
+        variables = Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
+        names = sorted(variable.partition(b"=")[0].decode() for variable in variables if variable)
+        assert names == ["HOME", "LANG", "LC_ALL", "PATH", "PYTHONSAFEPATH"]
+        assert {int(fd.name) for fd in Path(f"/proc/{pid}/fd").iterdir()} == {0, 1, 2}
+        result = process.run(question)
+    assert (result.outcome, result.summary) == (Outcome.ANSWERED, "It skips one: widget.py:2")
+    assert result.seconds[START] >= 0
+    assert "a-run-token" not in Path(question.work_dir, "spec.json").read_text()
+
+
+def test_one_that_is_not_needed_is_ended() -> None:
+    process = RunProcess(sandbox=False)
+    pid = _until(lambda: _children(os.getpid()))
+    process.close()
+    _until(lambda: not Path(f"/proc/{pid}").exists())
+
+
+def test_it_dies_with_its_service() -> None:
+    code = "from app.runners.local import RunProcess; p = RunProcess(sandbox=True); input()"
+    service = subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, start_new_session=True)
+    with service:
+        pid = _until(lambda: _children(service.pid))
+        service.send_signal(signal.SIGKILL)
+    _until(lambda: not Path(f"/proc/{pid}").exists())
+
+
+@pytest.mark.parametrize("needed", [True, False])
+def test_a_sandbox_is_opened_only_where_one_is_needed(needed: bool) -> None:
+    with subprocess.Popen(start.command(sandbox=needed), stdin=subprocess.DEVNULL) as process:
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
+        page_faults_of_children = int(_fields(process.pid)[8])
+    assert process.returncode == 0
+    assert (page_faults_of_children > 0) is needed
+
+
+def _children(pid: int) -> int | None:
+    """The first process that ``pid`` has started."""
+    found = [line for task in Path(f"/proc/{pid}/task").iterdir() for line in (task / "children").read_text().split()]
+    return int(found[0]) if found else None
+
+
+def _fields(pid: int) -> list[str]:
+    """Of /proc/PID/stat, from the third (proc(5))."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+
+
+def _until(seen: Callable[[], T]) -> T:
+    deadline = time.monotonic() + PATIENCE_S
+    while not (found := seen()):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    return found
