@@ -6,6 +6,7 @@ state they expect, and tell whether they applied.
 
 from __future__ import annotations
 
+import itertools
 import json
 import threading
 import time
@@ -68,28 +69,58 @@ _jobs = sa.Table(
     sa.Column("finished_at", sa.Float),
     sqlite_autoincrement=True,
 )
+# What an arrival writes; the rest has its defaults.
+_DELIVERY = ("id", "event", "job_id", "body", "received_at")
+_JOB = (
+    "id",
+    "delivery_id",
+    "lane",
+    "queue",
+    "repository_id",
+    "requester_id",
+    "command",
+    "state",
+    "created_at",
+)
 _unfinished = _jobs.c.state != JobState.DONE.value
 sa.Index("jobs_unfinished_lane", _jobs.c.lane, _jobs.c.sequence, sqlite_where=_unfinished, postgresql_where=_unfinished)
 sa.Index("jobs_unfinished_repository", _jobs.c.repository_id, sqlite_where=_unfinished, postgresql_where=_unfinished)
 
 
-@dataclass(frozen=True)
-class _Prepared:
-    """A statement in the driver's own words: to bind each row anew would cost as much as storing it."""
+class _Inserting:
+    """Inserts rows of one table, a batch by one statement in the driver's own words, made once for each size.
 
-    text: str
-    order: Sequence[str] | None
-    """Of the values, where the driver takes them by place and not by name."""
+    To bind each row anew would cost as much as storing it; and after each statement a busy thread may have the
+    interpreter, which this one then waits for.
 
-    @classmethod
-    def of(cls, statement: sa.Insert, dialect: sa.Dialect) -> _Prepared:
-        compiled = statement.compile(dialect=dialect)
-        return cls(str(compiled), compiled.positiontup if compiled.positional else None)
+    Args:
+        into: an insert without its values.
+        columns: what a row holds, in order.
+    """
 
-    def run(self, db: sa.Connection, rows: Sequence[Mapping[str, Any]]) -> int:
+    def __init__(self, into: sqlite.Insert | postgresql.Insert, columns: Sequence[str], dialect: sa.Dialect) -> None:
+        self._into, self._columns, self._dialect = into, columns, dialect
+        self._prepared: dict[int, tuple[str, Sequence[str]]] = {}
+
+    def run(self, db: sa.Connection, rows: Sequence[Sequence[Any]]) -> int:
         """Returns how many rows were written."""
-        values: Sequence[Any] = rows if self.order is None else [tuple(map(row.get, self.order)) for row in rows]
-        return db.exec_driver_sql(self.text, values, execution_options={"preserve_rowcount": True}).rowcount
+        if not rows:
+            return 0
+        if len(rows) not in self._prepared:
+            self._prepared[len(rows)] = self._compiled(len(rows))
+        text, names = self._prepared[len(rows)]
+        flat = tuple(itertools.chain.from_iterable(rows))
+        values: Any = flat if self._dialect.positional else dict(zip(names, flat, strict=True))
+        return db.exec_driver_sql(text, values, execution_options={"preserve_rowcount": True}).rowcount
+
+    def _compiled(self, count: int) -> tuple[str, Sequence[str]]:
+        """The statement for so many rows, and the names of its values."""
+        rows = [{column: f"{column}_{number}" for column in self._columns} for number in range(count)]
+        values: list[dict[str, Any]] = [{column: sa.bindparam(name) for column, name in row.items()} for row in rows]
+        names = [name for row in rows for name in row.values()]
+        compiled = self._into.values(values).compile(dialect=self._dialect)
+        assert compiled.positiontup in (None, names)
+        return str(compiled), names
 
 
 class LeaseLost(Exception):
@@ -162,25 +193,10 @@ class JobStore:
             )
 
     def _prepare_arrival(self) -> None:
-        """Statements of the one hot path, made once. None returns rows: the driver takes each batch in one call."""
+        """Statements of the one hot path."""
         insert = sqlite.insert if self._engine.dialect.name == "sqlite" else postgresql.insert
-        self._take = _Prepared.of(insert(_deliveries).on_conflict_do_nothing(), self._engine.dialect)
-        # Only where the delivery is this job's: another process may have been faster, or a batch holds two copies.
-        columns = (
-            "id",
-            "delivery_id",
-            "lane",
-            "queue",
-            "repository_id",
-            "requester_id",
-            "command",
-            "state",
-            "created_at",
-        )
-        values = [sa.bindparam(name, type_=_jobs.c[name].type).label(name) for name in columns]
-        mine = sa.and_(_deliveries.c.id == sa.bindparam("delivery_id"), _deliveries.c.job_id == sa.bindparam("id"))
-        add = sa.insert(_jobs).from_select(columns, sa.select(*values).where(mine), include_defaults=False)
-        self._add = _Prepared.of(add, self._engine.dialect)
+        self._take = _Inserting(insert(_deliveries).on_conflict_do_nothing(), _DELIVERY, self._engine.dialect)
+        self._add = _Inserting(insert(_jobs), _JOB, self._engine.dialect)
         self._known = sa.select(_deliveries.c.id, _deliveries.c.job_id).where(
             _deliveries.c.id.in_(sa.bindparam("deliveries", expanding=True))
         )
@@ -211,15 +227,19 @@ class JobStore:
         with self._arriving, self._write() as db:
             admitted = self._admitted(arrivals, db)
             # Sorted, so that two processes can't wait for each other's rows in opposite order.
-            rows = [_delivery_row(arrival, now) for arrival in sorted(admitted, key=lambda a: a.delivery_id)]
-            new = self._take.run(db, rows) if rows else 0
-            if new:
-                self._add.run(db, [_job_row(arrival, now) for arrival in admitted])
-            if new == len(arrivals):
-                return [arrival.job_id for arrival in arrivals]
-            deliveries = [arrival.delivery_id for arrival in arrivals]
-            known = {row.id: row.job_id for row in db.execute(self._known, {"deliveries": deliveries})}
-        return [known.get(a.delivery_id) or _too_many(a.command) for a in arrivals]
+            ordered = sorted(admitted, key=lambda arrival: arrival.delivery_id)
+            new = self._take.run(db, [_delivery_row(arrival, now) for arrival in ordered])
+            all_new = new == len(arrivals)
+            stored = {a.delivery_id: a.job_id for a in arrivals} if all_new else self._jobs_of(arrivals, db)
+            # Not those that another process was faster with, nor the second of two copies in this batch.
+            mine = [arrival for arrival in admitted if stored[arrival.delivery_id] == arrival.job_id]
+            self._add.run(db, [_job_row(arrival, now) for arrival in mine])
+        return [stored.get(a.delivery_id) or _too_many(a.command) for a in arrivals]
+
+    def _jobs_of(self, arrivals: Sequence[Arrival], db: sa.Connection) -> Mapping[str, str]:
+        """Job ids by delivery id, of those that are stored."""
+        deliveries = [arrival.delivery_id for arrival in arrivals]
+        return {row.id: row.job_id for row in db.execute(self._known, {"deliveries": deliveries})}
 
     def _admitted(self, arrivals: Sequence[Arrival], db: sa.Connection) -> list[Arrival]:
         """Those for which there is room. Nobody is turned away but by a fresh count."""
@@ -520,29 +540,25 @@ def _unpacked(body: bytes) -> bytes:
     return body if body.startswith(b"{") else zlib.decompress(body)
 
 
-def _delivery_row(arrival: Arrival, now: float) -> dict[str, Any]:
-    return {
-        "id": arrival.delivery_id,
-        "event": arrival.event,
-        "job_id": arrival.job_id,
-        "body": arrival.packed,
-        "received_at": now,
-    }
+def _delivery_row(arrival: Arrival, now: float) -> Sequence[Any]:
+    """Values of ``_DELIVERY``."""
+    return arrival.delivery_id, arrival.event, arrival.job_id, arrival.packed, now
 
 
-def _job_row(arrival: Arrival, now: float) -> dict[str, Any]:
+def _job_row(arrival: Arrival, now: float) -> Sequence[Any]:
+    """Values of ``_JOB``."""
     command = arrival.command
-    return {
-        "id": arrival.job_id,
-        "delivery_id": arrival.delivery_id,
-        "lane": command.lane,
-        "queue": command.queue.value,
-        "repository_id": command.repository_id,
-        "requester_id": command.requester_id,
-        "command": command.model_dump_json(),
-        "state": JobState.QUEUED.value,
-        "created_at": now,
-    }
+    return (
+        arrival.job_id,
+        arrival.delivery_id,
+        command.lane,
+        command.queue.value,
+        command.repository_id,
+        command.requester_id,
+        command.model_dump_json(),
+        JobState.QUEUED.value,
+        now,
+    )
 
 
 def _job(row: sa.Row[Any]) -> Job:
