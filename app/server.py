@@ -8,8 +8,9 @@ import logging
 import socket
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -29,6 +30,7 @@ from app.webhooks.policy import Rules
 
 _log = logging.getLogger("app.server")
 _access = logging.getLogger("app.access")
+_TOGETHER_S = 0.05
 
 _SECURITY_HEADERS = {
     "content-security-policy": "default-src 'none'; style-src 'self'; img-src 'self'; script-src 'self'; "
@@ -102,13 +104,25 @@ class Front:
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app
+        self._lines: list[Mapping[str, Any]] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http":
-            await self.app(scope, receive, send)
-            return
+        if scope["type"] == "http":
+            await self._answer(scope, receive, send)
+        else:
+            try:
+                await self.app(scope, receive, send)
+            finally:  # a lifespan ends after the last request
+                self._write()
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = time.perf_counter()
-        log = scope["log"] = {"method": scope["method"], "path": scope["path"], "status": 0}
+        log = scope["log"] = {
+            "at": round(time.time(), 3),
+            "method": scope["method"],
+            "path": scope["path"],
+            "status": 0,
+        }
 
         async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
@@ -128,7 +142,18 @@ class Front:
             await answer(scope, receive, send_with_headers)
         finally:
             log["ms"] = round((time.perf_counter() - began) * 1000, 1)
-            _access.info("request", extra={"fields": log})
+            self._note(log)
+
+    def _note(self, line: Mapping[str, Any]) -> None:
+        """Lines wait for more, for 50 ms at most: a record and a write for each would take longer than its answer."""
+        if not self._lines:
+            asyncio.get_running_loop().call_later(_TOGETHER_S, self._write)
+        self._lines.append(line)
+
+    def _write(self) -> None:
+        lines, self._lines = self._lines, []
+        if lines:
+            _access.info("request", extra={"lines": lines})
 
 
 def serve(app: ASGIApp, *, host: str, port: int) -> None:

@@ -6,11 +6,12 @@ its own examples.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
+
+from app.ascii_json import encode
 
 Id = Annotated[int, Strict(), Field(ge=1, lt=2**63)]
 Text = Annotated[str, Strict(), StringConstraints(max_length=1_000_000)]
@@ -74,6 +75,9 @@ class Envelope(_Part):
     installation: Installation | None = None
 
 
+_KEPT = tuple(name for name in Issue.model_fields if name != "pull_request")
+
+
 class _AboutIssue(_Part):
     issue: Issue
 
@@ -81,8 +85,8 @@ class _AboutIssue(_Part):
 def excerpt(payload: object) -> bytes:
     """What is kept of a delivery: the issue as it stood when it was sent; its author may have changed it since."""
     issue = payload.get("issue") if isinstance(payload, Mapping) else None
-    kept = {name: issue[name] for name in Issue.model_fields if name in issue} if isinstance(issue, Mapping) else None
-    return json.dumps({"issue": kept}).encode()
+    kept = {name: issue[name] for name in _KEPT if name in issue} if isinstance(issue, Mapping) else None
+    return encode({"issue": kept})
 
 
 def issue_of(excerpt: bytes) -> Issue:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 import json
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -19,7 +21,7 @@ from agent.errors import OperatorError
 from app.jobs.executor import Executor, claim_identity
 from app.jobs.store import JobStore, sqlite_url
 from app.logs import JsonLines
-from app.server import build, serve
+from app.server import Front, build, serve
 from app.webhooks.policy import Rules
 from tests.unit.jobs.serving import FolderSteps
 
@@ -65,6 +67,11 @@ async def client(tmp_path: Path) -> AsyncIterator[httpx.AsyncClient]:
     lock.close()
 
 
+def access_lines(caplog: pytest.LogCaptureFixture) -> list[dict[str, Any]]:
+    records = [record for record in caplog.records if record.name == "app.access"]
+    return [json.loads(line) for record in records for line in JsonLines().format(record).splitlines()]
+
+
 async def test_the_service(client: httpx.AsyncClient, caplog: pytest.LogCaptureFixture, tmp_path: Path) -> None:
     assert "dbos.sqlite.damaged" in " ".join(names(tmp_path)), "what the executor remembers can be made anew"
     caplog.set_level(logging.INFO)
@@ -86,13 +93,30 @@ async def test_the_service(client: httpx.AsyncClient, caplog: pytest.LogCaptureF
     assert failed.headers["x-frame-options"] == "DENY"
     assert "ghs_secret" not in failed.text
 
-    formatter = JsonLines()
-    access = [json.loads(formatter.format(r)) for r in caplog.records if r.name == "app.access"]
+    for _ in range(1000):  # they are written together, soon
+        if len(access := access_lines(caplog)) == 8:
+            break
+        await asyncio.sleep(0.01)
     assert [line["status"] for line in access] == [200, 200, 405, 404, 401, 401, 200, 500]
     assert access[6]["path"] == "/page"
     assert access[4]["reason"].startswith("X-Hub-Signature-256 is missing")
     assert access[7]["error"] == failed.json()["reference"]
     assert all("in-the-query" not in json.dumps(line) for line in access)
+
+
+async def test_the_last_request_before_the_end_has_its_line(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+
+    async def the_whole_service(scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            async with httpx.AsyncClient(transport=httpx.ASGITransport(front), base_url="http://server") as client:
+                await client.get("/last")
+        else:
+            await PlainTextResponse("page")(scope, receive, send)
+
+    front = Front(the_whole_service)
+    await front({"type": "lifespan"}, asyncio.Queue[Any]().get, asyncio.Queue[Any]().put)
+    assert [line["path"] for line in access_lines(caplog)] == ["/last"]
 
 
 def test_live_processes_have_different_names_and_keep_them_over_restarts(tmp_path: Path) -> None:

@@ -93,6 +93,14 @@ async def test_a_long_text_comes_back_as_it_was(hook: Hook, store: JobStore) -> 
     assert kept is not None and issue_of(kept.excerpt).body == text
 
 
+async def test_half_a_character_where_nobody_reads_it_harms_nothing(hook: Hook, store: JobStore) -> None:
+    payload = labeled()
+    payload["issue"]["pull_request"] = {"url": "\ud800"}
+    assert (await hook.post(encode(payload))).status_code == 202
+    kept = store.delivery(GUID)
+    assert kept is not None and issue_of(kept.excerpt).number == 12
+
+
 async def test_copies_of_a_delivery_make_one_job(hook: Hook, store: JobStore, tmp_path: Path) -> None:
     body = encode(labeled())
     answers = await asyncio.gather(*(hook.post(body) for _ in range(20)))
