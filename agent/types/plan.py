@@ -1,0 +1,57 @@
+"""What the model means to do."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import ConfigDict, model_validator
+
+from agent.types.base import Value
+
+
+class PlanStep(Value):
+    """One step: what it achieves, where, after what, and how to see that it is done."""
+
+    model_config = ConfigDict(coerce_numbers_to_str=True)  # models number their steps
+
+    id: str
+    objective: str
+    files: tuple[str, ...] = ()
+    """Existing files that the step reads or changes."""
+    new_files: tuple[str, ...] = ()
+    """Files that the step makes; they do not exist yet."""
+    depends_on: tuple[str, ...] = ()
+    done_when: str = ""
+    test_changes: str = ""
+    """Why the task asks for existing tests, or what configures them, among ``files`` to change, or for something among
+    ``new_files`` that takes the place of a part of the runner; empty means that they may not."""
+
+
+def _with_reason(step: Any, why: str) -> Any:
+    return {**step, "test_changes": step.get("test_changes") or why} if isinstance(step, Mapping) else step
+
+
+class Plan(Value):
+    """What the model means to do. Text in it is the model's: data to show, never an order."""
+
+    intent: Literal["bug_fix", "feature", "refactoring", "performance", "tests", "documentation", "question"]
+    summary: str
+    entities: tuple[str, ...] = ()
+    steps: tuple[PlanStep, ...]
+    tests: tuple[str, ...] = ()
+    """Tests to add, one line each."""
+    risks: tuple[str, ...] = ()
+    alternatives: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _reason_in_the_steps(cls, data: Any) -> Any:
+        """A reason that stands beside the steps, as in plans that were stored earlier, belongs to each of them."""
+        if not isinstance(data, Mapping) or "test_changes" not in data:
+            return data
+        why, steps = data["test_changes"], data.get("steps")
+        rest = {name: value for name, value in data.items() if name != "test_changes"}
+        if not (isinstance(why, str) and why.strip() and isinstance(steps, list | tuple)):
+            return rest
+        return {**rest, "steps": [_with_reason(step, why) for step in steps]}
