@@ -7,6 +7,7 @@ stands inside fences.
 from __future__ import annotations
 
 import math
+from bisect import bisect
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -16,7 +17,7 @@ from agent.context.documents import asked, documents
 from agent.context.fence import fence
 from agent.context.issue import read_issue
 from agent.context.lexical import Lexical, query_of
-from agent.context.overview import Count, conventions, cut, facts
+from agent.context.overview import conventions, cut, facts
 from agent.context.rerank import Chooser, rerank
 from agent.context.search import FunctionHit, SearchResult
 from agent.context.signals import plain
@@ -40,12 +41,19 @@ _LONG, _EXCERPT, _EXCERPTS = 0.6, 0.2, 3
 """A function that would take more than the first share of its section is shown in part, with at most the second
 share of what is left, and only where it is among so many of the best."""
 
-_SMALLEST = 24
-"""Tokens; no function with its heading takes less."""
+_SMALLEST, _NOTE = 24, 12
+"""Tokens: no function with its heading takes less than the first; a note of what is left out takes the second."""
 
 _EXAMPLE = 0.1
 _NAMED = 3
-"""So many of the best functions say what the documentation is searched for."""
+"""So many of the best functions say what the documentation is searched for, and which tests are named."""
+
+_TEST_LINES, _IMPORT_LINES, _EXAMPLE_LINES = 12, 25, 40
+"""No more tests than this are named, and no longer imports or examples shown."""
+
+_AROUND, _CALLERS, _CALLEES, _HOMES = 4, 4, 6, 4
+"""So many of the functions shown get their surroundings: that many callers and callees of each, and places where a
+constant that the task names is defined."""
 
 
 def build(
@@ -56,32 +64,28 @@ def build(
     *,
     history: Sequence[Commit] | None = None,
     chooser: Chooser | None = None,
-    count: Count = estimate_tokens,
 ) -> str:
     """The context of a task.
 
     Args:
         index: of the base commit.
         task: what a person asked for.
-        budget_tokens: upper bound, in the unit of ``count``.
+        budget_tokens: upper bound, as ``estimate_tokens`` counts.
         seed: the run's secret, from which the fences are made.
         history: earlier commits, newest first.
         chooser: a model that is asked once in which order the candidates should stand.
-        count: text → tokens.
     """
     if budget_tokens <= 0:
         return ""
     result = index.search(query(task), history=history)
     if chooser is not None:
         result = rerank(result, index, query(task), chooser, seed=seed)
-    return render(index, task, result, budget_tokens, seed, count=count)
+    return render(index, task, result, budget_tokens, seed)
 
 
-def render(
-    index: Index, task: Task, result: SearchResult, budget_tokens: int, seed: str, *, count: Count = estimate_tokens
-) -> str:
+def render(index: Index, task: Task, result: SearchResult, budget_tokens: int, seed: str) -> str:
     """The context of a task for which ``result`` was found; see :func:`build`."""
-    page = _Page(budget_tokens, count)
+    page = _Page(budget_tokens)
     page.add(facts(index), _OVERVIEW)
     page.add_fenced("conventions", *conventions(index), seed, _CONVENTIONS)
     wants_documents = asked(query(task))
@@ -109,7 +113,6 @@ class _Page:
     """Text that grows up to a bound."""
 
     budget: int
-    count: Count
     parts: list[str] = field(default_factory=list)
 
     @property
@@ -118,22 +121,22 @@ class _Page:
 
     @property
     def left(self) -> float:
-        return self.budget - self.count(self.text) - 4
+        return self.budget - estimate_tokens(self.text) - 4
 
     def fits(self, part: str) -> bool:
-        return self.count("\n\n".join([*self.parts, part])) <= self.budget
+        return estimate_tokens("\n\n".join([*self.parts, part])) <= self.budget
 
     def add(self, part: str, share: float) -> None:
         allowed = int(min(self.budget * share, self.left))
-        part = cut(part, allowed, self.count)
+        part = cut(part, allowed)
         if part and self.fits(part):
             self.parts.append(part)
 
     def add_fenced(self, kind: str, label: str, text: str, seed: str, share: float) -> None:
         if not text:
             return
-        allowed = int(min(self.budget * share, self.left)) - self.count(fence(kind, label, "", seed)) - 4
-        text = cut(text, allowed, self.count)
+        allowed = int(min(self.budget * share, self.left)) - estimate_tokens(fence(kind, label, "", seed)) - 4
+        text = cut(text, allowed)
         part = fence(kind, label, text, seed)
         if text and self.fits(part):
             self.parts.append(part)
@@ -144,7 +147,7 @@ class _Page:
 
 def _functions(index: Index, result: SearchResult, seed: str, page: _Page, room: float) -> list[FunctionHit]:
     """The functions that are worth their tokens, one fence for all, in the order of the ranking, grouped by file."""
-    room -= page.count(fence("code", "ranked code, best first", "", seed)) + 4
+    room -= estimate_tokens(fence("code", "ranked code, best first", "", seed)) + 4
     long = int(room * _LONG)
     rank = {hit: at for at, hit in enumerate(result.functions)}
     blocks: dict[str, dict[int, str]] = {}
@@ -154,13 +157,13 @@ def _functions(index: Index, result: SearchResult, seed: str, page: _Page, room:
             break
         lines = index.text(hit.path).split("\n")
         body = _numbered(lines, hit.start, hit.end)
-        if page.count(body) > long:
-            body = _excerpt(lines, hit, int(room * _EXCERPT), page.count) if rank[hit] < _EXCERPTS else ""
+        if estimate_tokens(body) > long:
+            body = _excerpt(lines, hit, int(room * _EXCERPT)) if rank[hit] < _EXCERPTS else ""
         there = blocks.get(hit.path, _imports(index, hit.path, lines) if rank[hit] == 0 else {})
         new = {start: text for start, text in _class_header(index, hit).items() if start not in there}
         new[hit.start] = body
         fresh = there | new if hit.path not in blocks else new
-        cost = page.count("\n".join([*([] if hit.path in blocks else [f"== {hit.path}"]), *fresh.values(), ""]))
+        cost = estimate_tokens("\n".join([*([] if hit.path in blocks else [f"== {hit.path}"]), *fresh.values(), ""]))
         if body and cost <= room:
             room -= cost
             blocks[hit.path] = there | new
@@ -184,17 +187,14 @@ def _numbered(lines: Sequence[str], start: int, end: int) -> str:
     return "\n".join(f"{number:>5} {line.rstrip()}" for number, line in enumerate(lines[start - 1 : end], start=start))
 
 
-def _excerpt(lines: Sequence[str], hit: FunctionHit, tokens: int, count: Count) -> str:
+def _excerpt(lines: Sequence[str], hit: FunctionHit, tokens: int) -> str:
     """The beginning of a long function, as much as fits, and how much is missing."""
-    low, high = hit.start, hit.end
-    while low < high:
-        middle = (low + high + 1) // 2
-        if count(_numbered(lines, hit.start, middle)) + 12 <= tokens:
-            low = middle
-        else:
-            high = middle - 1
-    shown = _numbered(lines, hit.start, low)
-    return f"{shown}\n      [… lines {low + 1}–{hit.end} of {hit.name} left out]" if count(shown) <= tokens else ""
+    longer = range(hit.start + 1, hit.end + 1)
+    last = hit.start + bisect(longer, tokens - _NOTE, key=lambda end: estimate_tokens(_numbered(lines, hit.start, end)))
+    shown = _numbered(lines, hit.start, last)
+    if estimate_tokens(shown) > tokens:
+        return ""
+    return f"{shown}\n      [… lines {last + 1}–{hit.end} of {hit.name} left out]"
 
 
 def _class_header(index: Index, hit: FunctionHit) -> dict[int, str]:
@@ -207,8 +207,8 @@ def _class_header(index: Index, hit: FunctionHit) -> dict[int, str]:
     return {symbol.start: f"{symbol.start:>5} {symbol.signature}"} if symbol is not None else {}
 
 
-def _imports(index: Index, path: str, lines: Sequence[str], *, most: int = 25) -> dict[int, str]:
-    """Line number → the imports at the top of a file, whole; empty where there are none, or more than ``most`` lines.
+def _imports(index: Index, path: str, lines: Sequence[str]) -> dict[int, str]:
+    """Line number → the imports at the top of a file, whole; empty where there are none, or too many lines.
 
     Without them most additions to a file take a look at it first.
     """
@@ -218,10 +218,10 @@ def _imports(index: Index, path: str, lines: Sequence[str], *, most: int = 25) -
     if not at:
         return {}
     last = next((n for n in range(max(at), body) if not lines[n - 1].strip()), body) - 1
-    return {min(at): _numbered(lines, min(at), last)} if last - min(at) < most else {}
+    return {min(at): _numbered(lines, min(at), last)} if last - min(at) < _IMPORT_LINES else {}
 
 
-def _example(index: Index, shown: Sequence[FunctionHit], *, most_lines: int = 40) -> str:
+def _example(index: Index, shown: Sequence[FunctionHit]) -> str:
     """The function outside ``shown`` that shares most words with the best one."""
     if not shown:
         return ""
@@ -238,7 +238,7 @@ def _example(index: Index, shown: Sequence[FunctionHit], *, most_lines: int = 40
         home = int(index.corpus.chunk_file[at])
         piece = index.records[home].chunks[int(index.corpus.chunk_number[at])]
         path = index.paths[home]
-        fits = piece.kind == "function" and 2 < piece.end - piece.start < most_lines
+        fits = piece.kind == "function" and 2 < piece.end - piece.start < _EXAMPLE_LINES
         if scores[at] > 0 and fits and (path, piece.start) not in there:
             return f"== {path}\n" + _numbered(index.text(path).split("\n"), piece.start, piece.end)
     return ""
@@ -253,18 +253,18 @@ def _chunk_of(index: Index, hit: FunctionHit) -> int | None:
 # ── around them ──────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _tests(index: Index, result: SearchResult, *, top: int = 3, most: int = 12) -> str:
+def _tests(index: Index, result: SearchResult) -> str:
     """Tests that name the best functions and import their files, as places to look and to imitate."""
     graph = index.graph
     lines: dict[str, None] = {}
-    for hit in result.functions[:top]:
+    for hit in result.functions[:_NAMED]:
         covering = {reach.path for reach in index.tests_for([hit.path])}
         for path, record, names in _users(index, hit.name.rpartition(".")[2], graph.tests):
             if path in covering:
                 lines.update(dict.fromkeys(f"{path}: {name}" for name in names[:3] if name and record.symbols))
     if not lines:
         lines.update((f"{reach.path}", None) for reach in index.tests_for([hit.path for hit in result.files[:1]])[:5])
-    return "\n".join(list(lines)[:most])
+    return "\n".join(list(lines)[:_TEST_LINES])
 
 
 def _users(index: Index, name: str, files: Iterable[int]) -> list[tuple[str, Record, list[str]]]:
@@ -287,28 +287,28 @@ def chunk_name(index: Index, chunk: int) -> str:
     return record.symbols[symbol].name if symbol >= 0 else ""
 
 
-def _constants(index: Index, text: str, *, most: int = 4) -> str:
+def _constants(index: Index, text: str) -> str:
     """Values at module level that the task names, which no function holds: where they are defined."""
     found = [
         (index.paths[file], index.records[file].symbols[at])
         for name in plain(read_issue(text).said)
-        for file, at in index.graph.defined.get(name, ())[:most]
+        for file, at in index.graph.defined.get(name, ())[:_HOMES]
     ]
     return "\n".join(f"{path}:{s.start}: {s.signature}" for path, s in found if s.kind == "variable")
 
 
-def _neighbours(index: Index, shown: Sequence[FunctionHit], *, top: int = 4) -> str:
+def _neighbours(index: Index, shown: Sequence[FunctionHit]) -> str:
     """Signatures of what calls the best functions and of what they call."""
     seen = {(hit.path, hit.name) for hit in shown}
     lines: dict[str, None] = {}
-    for hit in shown[:top]:
+    for hit in shown[:_AROUND]:
         for path, symbol in [*_callers(index, hit), *_callees(index, hit)]:
             if (path, symbol.name) not in seen:
                 lines[f"{path}:{symbol.start}: {symbol.signature}"] = None
     return "\n".join(lines)
 
 
-def _callers(index: Index, hit: FunctionHit, *, most: int = 4) -> list[tuple[str, Symbol]]:
+def _callers(index: Index, hit: FunctionHit) -> list[tuple[str, Symbol]]:
     name = hit.name.rpartition(".")[2]
     if len(index.graph.defined.get(name, ())) > 3:
         return []  # everybody's name: most uses are of something else
@@ -318,12 +318,12 @@ def _callers(index: Index, hit: FunctionHit, *, most: int = 4) -> list[tuple[str
         if file not in index.graph.tests and use.inside:
             record = index.records[file]
             found += [(use.path, s) for s in record.symbols if s.name == use.inside == enclosing(record, use.line)]
-        if len(found) >= most:
+        if len(found) >= _CALLERS:
             break
-    return found[:most]
+    return found[:_CALLERS]
 
 
-def _callees(index: Index, hit: FunctionHit, *, most: int = 6) -> list[tuple[str, Symbol]]:
+def _callees(index: Index, hit: FunctionHit) -> list[tuple[str, Symbol]]:
     graph = index.graph
     file = graph.number[hit.path]
     chunk = _chunk_of(index, hit)
@@ -334,4 +334,4 @@ def _callees(index: Index, hit: FunctionHit, *, most: int = 6) -> list[tuple[str
             if symbol.kind in ("function", "method", "class") and symbol.name != hit.name:
                 found.append((index.paths[home], symbol))
     rare = sorted(found, key=lambda item: len(index.corpus.of_word(item[1].short)[0]))
-    return rare[:most]
+    return rare[:_CALLEES]

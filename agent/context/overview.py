@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import json
 import re
+from bisect import bisect
 from collections import Counter
-from collections.abc import Callable
 
 from agent.index.index import Index
 from agent.index.record import Symbol
 from agent.model.tokens import estimate_tokens
-
-Count = Callable[[str], int]
-"""Text → tokens."""
 
 CONVENTIONS = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md", "CONTRIBUTING.rst", ".github/CONTRIBUTING.md",
                "docs/CONTRIBUTING.md", ".github/copilot-instructions.md")  # fmt: skip
@@ -34,18 +31,18 @@ def conventions(index: Index) -> tuple[str, str]:
     return path, index.text(path).strip() if path else ""
 
 
-def repository_map(index: Index, tokens: int, *, count: Count = estimate_tokens) -> str:
+def repository_map(index: Index, tokens: int) -> str:
     """The facts, then the files that the others lean on most, with what they define. Never over ``tokens``."""
     text = facts(index)
-    used = count(text)
+    used = estimate_tokens(text)
     for file in landmarks(index):
         block = "\n\n" + _file_map(index, file)
-        cost = count(block)
+        cost = estimate_tokens(block)
         if used + cost > tokens:
             break
         text += block
         used += cost
-    return cut(text, tokens, count)
+    return cut(text, tokens)
 
 
 def landmarks(index: Index) -> list[int]:
@@ -59,20 +56,14 @@ def landmarks(index: Index) -> list[int]:
     return sorted(weight, key=lambda file: (-weight[file], index.paths[file]))
 
 
-def cut(text: str, tokens: int, count: Count) -> str:
+def cut(text: str, tokens: int) -> str:
     """``text``, or where it is too long its beginning, in whole lines, with a note; '' when not even that fits."""
-    if count(text) <= tokens:
+    if estimate_tokens(text) <= tokens:
         return text
     note = "\n[… cut here to fit]"
     lines = text.split("\n")
-    low, high = 0, len(lines)
-    while low < high:
-        middle = (low + high + 1) // 2
-        if count("\n".join(lines[:middle]) + note) <= tokens:
-            low = middle
-        else:
-            high = middle - 1
-    return "\n".join(lines[:low]) + note if low else ""
+    kept = bisect(range(1, len(lines) + 1), tokens, key=lambda many: estimate_tokens("\n".join(lines[:many]) + note))
+    return "\n".join(lines[:kept]) + note if kept else ""
 
 
 def _languages(index: Index) -> str:

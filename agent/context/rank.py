@@ -46,18 +46,22 @@ def read_weights(data: Mapping[str, Any]) -> Weights:
     return Weights(files, {name: float(weight) for name, weight in data["functions"].items()})
 
 
+_REASONS = 8
+"""So many parts of a score are told by name."""
+
+
 class Ranked(NamedTuple):
     """Scores of files, and the part that each signal has in them."""
 
     scores: Floats
     parts: Mapping[str, Floats]
 
-    def why(self, file: int, most: int = 8) -> tuple[Reason, ...]:
-        """The parts of one score, the largest first; what is beyond ``most`` is joined as ``other``."""
+    def why(self, file: int) -> tuple[Reason, ...]:
+        """The parts of one score, the largest first; the small ones are joined as ``other``."""
         found = [Reason(name, float(values[file])) for name, values in self.parts.items() if values[file]]
         found.sort(key=lambda reason: -abs(reason.weight))
-        rest = sum(reason.weight for reason in found[most:])
-        return (*found[:most], *((Reason("other", rest),) if len(found) > most else ()))
+        rest = sum(reason.weight for reason in found[_REASONS:])
+        return (*found[:_REASONS], *((Reason("other", rest),) if len(found) > _REASONS else ()))
 
 
 def rank_files(signals: Mapping[str, Floats], prior: Floats, learned: Weights) -> Ranked:

@@ -11,7 +11,6 @@ from agent.context.overview import cut
 from agent.context.search import FunctionHit, Hit, SearchResult
 from agent.errors import GraftsmithError
 from agent.index.index import Index
-from agent.model.tokens import estimate_tokens
 from agent.model.types import Message, Reply
 
 FILES, FUNCTIONS = 20, 50
@@ -52,8 +51,8 @@ def rerank(
     """
     files, functions = result.files[:FILES], result.functions[:FUNCTIONS]
     places = [hit.path for hit in files] + [_line(index, hit) for hit in functions]
-    issue = cut(query, budget_tokens // 3, estimate_tokens)
-    listing = cut("\n".join(f"{i}: {place}" for i, place in enumerate(places)), budget_tokens // 2, estimate_tokens)
+    issue = cut(query, budget_tokens // 3)
+    listing = cut("\n".join(f"{i}: {place}" for i, place in enumerate(places)), budget_tokens // 2)
     prompt = "\n\n".join((_ORDER, fence("issue", "", issue, seed), fence("places", "", listing, seed)))
     try:
         reply = chooser.complete([Message.user(prompt)], schema=_SCHEMA, max_output_tokens=400)

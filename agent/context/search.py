@@ -23,6 +23,9 @@ FUNCTIONS = 200
 _EXPLAINED = 60
 """Only so many of them say why they are there."""
 
+_REASONS = 6
+"""The largest parts of a score."""
+
 
 class Hit(NamedTuple):
     """A file. Scores are comparable inside one result only."""
@@ -88,7 +91,7 @@ def _functions(evidence: Evidence, ranked: Ranked, files: Sequence[int], learned
     return tuple(hits)
 
 
-def _why(found: FunctionFeatures, row: int, learned: Weights, *, most: int = 6) -> tuple[Reason, ...]:
+def _why(found: FunctionFeatures, row: int, learned: Weights) -> tuple[Reason, ...]:
     values = zip(found.names, found.values[row].tolist(), strict=True)
     parts = [Reason(name, learned.functions.get(name, 0.0) * value) for name, value in values]
-    return tuple(sorted((part for part in parts if part.weight), key=lambda part: -abs(part.weight))[:most])
+    return tuple(sorted((part for part in parts if part.weight), key=lambda part: -abs(part.weight))[:_REASONS])

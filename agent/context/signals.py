@@ -375,7 +375,11 @@ def file_word(path: str) -> str:
 # ── structure ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def through_tests(index: Index, query: Mapping[str, float], *, top: int = 8) -> Floats:
+_BEST_TESTS, _BEST_FILES = 8, 10
+"""So many of the best tell what they import."""
+
+
+def through_tests(index: Index, query: Mapping[str, float]) -> Floats:
     """Files that the best matching tests import or are named after."""
     graph = index.graph
     out = np.zeros(len(index.paths), np.float32)
@@ -388,7 +392,7 @@ def through_tests(index: Index, query: Mapping[str, float], *, top: int = 8) -> 
         return Lexical(index.corpus, tests)
 
     scores = index.cached("tests", make).score(query).chunks
-    order = np.argsort(-scores, kind="stable")[:top]
+    order = np.argsort(-scores, kind="stable")[:_BEST_TESTS]
     for chunk in order.tolist():
         file = int(index.corpus.chunk_file[chunk])
         if scores[chunk] <= 0 or file < 0:
@@ -421,10 +425,10 @@ def companions(index: Index, first: int) -> Signals:
     return {"imported by the first": imports, "beside the first": beside}
 
 
-def imports_of(files: Floats, graph: Graph, *, top: int = 10) -> Floats:
+def imports_of(files: Floats, graph: Graph) -> Floats:
     """Files that the best files import: the fix is often one step down."""
     out = np.zeros(len(files), np.float32)
-    order = np.argsort(-files, kind="stable")[:top]
+    order = np.argsort(-files, kind="stable")[:_BEST_FILES]
     for file in order.tolist():
         if files[file] <= 0:
             continue

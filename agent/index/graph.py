@@ -173,13 +173,17 @@ def is_test(path: str, language: str) -> bool:
 _TEST_FOLDER = re.compile(r"(?:^|/)(?:tests?|specs?|__tests__|testdata|fixtures)/", re.IGNORECASE)
 
 
-def affected_tests(graph: Graph, changed: Iterable[int], *, depth: int = 3) -> list[tuple[int, Certainty]]:
+_REACH = 3
+"""How many imports may lie between a test and what it reaches."""
+
+
+def affected_tests(graph: Graph, changed: Iterable[int]) -> list[tuple[int, Certainty]]:
     """Tests that reach a changed file through imports, nearest first; then tests that carry its name."""
     start = list(dict.fromkeys(changed))
     seen = dict.fromkeys(start, 0)
     frontier = start
     found: dict[int, Certainty] = {i: Certainty.RESOLVED for i in start if i in graph.tests}
-    for _ in range(depth):
+    for _ in range(_REACH):
         frontier = [i for i in dict.fromkeys(up for file in frontier for up in graph.importers(file)) if i not in seen]
         seen.update(dict.fromkeys(frontier, 0))
         found.update({i: Certainty.RESOLVED for i in frontier if i in graph.tests})

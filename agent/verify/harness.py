@@ -65,7 +65,6 @@ class Harness:
         plan: from ``toolchains.detect`` on the base commit, so that a change can't alter how it is judged.
         machine: what the caller knows of this machine.
         limits: of each command.
-        setup_limits: of each set-up command; ``limits`` when not given.
     """
 
     def __init__(
@@ -77,7 +76,6 @@ class Harness:
         *,
         machine: Machine,
         limits: Limits,
-        setup_limits: Limits | None = None,
         cancelled: Cancelled | None = None,
     ) -> None:
         self.workspace = workspace
@@ -94,7 +92,7 @@ class Harness:
             plan,
             machine,
             events,
-            setup_limits or limits,
+            limits,
             self._store,
             cancelled,
         )

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
+from collections.abc import AsyncIterator, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -52,21 +51,15 @@ class GatewayConfig:
 class Gateway:
     """Passes the calls of running runs on to the provider.
 
-    Args:
-        now: seconds since the epoch, for the tokens.
-
     Raises:
         OperatorError: the provider's address or the token secret can't be used.
     """
 
-    def __init__(
-        self, config: GatewayConfig, runs: Runs, ledger: Ledger, *, now: Callable[[], float] = time.time
-    ) -> None:
+    def __init__(self, config: GatewayConfig, runs: Runs, ledger: Ledger) -> None:
         check_secret(config.token_secret)
         self._config = config
         self._runs = runs
         self._ledger = ledger
-        self._now = now
         self._provider = Provider(config.base_url, config.api_key, config.limits)
         embedding = config.embedding
         self._embedder = Provider(embedding.base_url, embedding.api_key, config.limits) if embedding else None
@@ -135,7 +128,7 @@ class Gateway:
         try:
             if kind.lower() != "bearer":
                 raise TokenRefused("no run token was sent")
-            run_id = verify_token(self._config.token_secret, token.strip(), now=self._now).run_id
+            run_id = verify_token(self._config.token_secret, token.strip()).run_id
             if not await self._runs.running(run_id):
                 raise TokenRefused("the run of this token is not under way")
         except TokenRefused as refusal:

@@ -71,11 +71,15 @@ def pr_body(result: RunResult, facts: JobFacts, review: Review = NO_FINDINGS, *,
     return _document([*before, *_measured(result, facts, review), Section(_footer(result, facts))], result, limit)
 
 
-def account(result: RunResult, facts: JobFacts, review: Review = NO_FINDINGS, *, limit: int = 45_000) -> str:
+_ACCOUNT_LIMIT = 45_000
+"""Bytes; a comment has other parts beside it."""
+
+
+def account(result: RunResult, facts: JobFacts, review: Review = NO_FINDINGS) -> str:
     """The same facts as a part of a comment, for work that was added to a person's own pull request."""
     before = Section(md.prose(result.summary, facts.links), 8, "the summary")
     notes = Section("\n".join(f"- {md.inline(note)}" for note in result.notes[:10]))
-    return _document([before, *_measured(result, facts, review), notes], result, limit)
+    return _document([before, *_measured(result, facts, review), notes], result, _ACCOUNT_LIMIT)
 
 
 def _measured(result: RunResult, facts: JobFacts, review: Review) -> list[Section]:
