@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
@@ -80,36 +81,23 @@ class ContainerFallback:
     ) -> Finished:
         if command.unfit:
             return Finished.unstarted(command.unfit)
-        limits = command.limits
-        with ExitStack() as stack:
-            stack.enter_context(self._one_at_a_time)
+        with self._one_at_a_time, ExitStack() as stack:
             began = time.monotonic()
             sink = stack.enter_context(log.open("wb")) if log else None
             home = stack.enter_context(self._home())
             stack.enter_context(_views(command.mounts, home))
-            group = stack.enter_context(cgroup.Group(self._place, limits)) if self._place else None
+            group = stack.enter_context(cgroup.Group(self._place, command.limits)) if self._place else None
             stack.callback(self._end_all)
-            port, proxy = None, None
-            if command.egress:
-                listener, port = on_loopback()
-                proxy = stack.enter_context(Proxy(command.egress, ready(listener)))
-                command = replace(command, env={**command.env, **variables(command.egress, port)})
+            listener, port = on_loopback() if command.egress else (None, None)
+            proxy = stack.enter_context(Proxy(command.egress, ready(listener))) if command.egress and listener else None
             status = stack.enter_context(launch.Status())
-            with launch.Handover(status) as handover:
-                plan = self._plan(command, home, group, port)
-                child = stack.enter_context(launch.start(plan, handover, stdin=command.stdin))
-            output = Output(limits.output_bytes, sink, limits.log_bytes)
+            child = stack.enter_context(self._start(command, home, group, status, port))
+            output = Output(command.limits.output_bytes, sink, command.limits.log_bytes)
             ending = process.supervise(
                 child,
                 {child.stdout: output},
-                wall_s=limits.wall_s,
-                stop=process.stop_when(
-                    cancelled,
-                    {
-                        End.OUT_OF_MEMORY: group.out_of_memory if group else self._memory_watch(limits),
-                        End.OUT_OF_ROOM: room.watch(limits, (home, *command.writable)),
-                    },
-                ),
+                wall_s=command.limits.wall_s,
+                stop=self._stop(command, home, cancelled, group),
                 on_output=on_output,
                 gentle=False,
             )
@@ -130,10 +118,13 @@ class ContainerFallback:
         """The numeric user of this machine that commands run as."""
         return self._user.uid
 
-    def _plan(self, command: Command, home: Path, group: cgroup.Group | None, port: int | None) -> launch.Plan:
+    def _start(
+        self, command: Command, home: Path, group: cgroup.Group | None, status: launch.Status, port: int | None
+    ) -> subprocess.Popen[bytes]:
         places = {"HOME": str(home), "TMPDIR": str(home / "tmp")}
-        env = {name: _below(value, home) for name, value in command.env.items()}
-        return launch.Plan(
+        way = variables(command.egress, port) if command.egress and port else {}
+        env = {name: _below(value, home) for name, value in {**command.env, **way}.items()}
+        plan = launch.Plan(
             argv=command.argv,
             env={**inside.BASE_ENV, **places, **env},
             doors=group.doors if group else (),
@@ -145,6 +136,16 @@ class ContainerFallback:
             filter=seccomp.lone_filter(tcp=port is not None),
             cwd=command.cwd,
         )
+        with launch.Handover(status) as handover:
+            return launch.start(plan, handover, stdin=command.stdin)
+
+    def _stop(
+        self, command: Command, home: Path, cancelled: Cancelled | None, group: cgroup.Group | None
+    ) -> process.Stop:
+        limits = command.limits
+        too_much = group.out_of_memory if group else memory.watch(limits, lambda: processes_of(self.user))
+        full = room.watch(limits, (home, *command.writable))
+        return process.stop_when(cancelled, {End.OUT_OF_MEMORY: too_much, End.OUT_OF_ROOM: full})
 
     def _rules(self, command: Command, home: Path) -> Iterator[tuple[str, int]]:
         """(path, rights), nothing but what bubblewrap would show."""
@@ -160,9 +161,6 @@ class ContainerFallback:
         for mount in command.mounts:
             rights = landlock.write_rights(self._landlock) if mount.writable else landlock.READ & known
             yield str(mount.source), rights
-
-    def _memory_watch(self, limits: Limits) -> Callable[[], bool]:
-        return memory.watch(limits, lambda: processes_of(self.user))
 
     def _end_all(self) -> None:
         """One signal to all of the user's processes at once: a fork bomb can't run ahead of it."""

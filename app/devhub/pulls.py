@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from app.devhub import issues
@@ -54,20 +55,9 @@ def open_pull(
     """Open a pull request. ``head`` is a branch, or ``owner:branch`` of a fork."""
     issues.check_title(title, "PullRequest")
     issues.check_body(body, "PullRequest")
-    source, head_ref = _source(hub, base, head)
-    git = hub.git(base)
-    base_sha = git.resolve(f"refs/heads/{base_ref}")
-    head_sha = hub.git(source).resolve(f"refs/heads/{head_ref}")
-    if base_sha is None:
-        raise invalid("PullRequest", "base")
-    if head_sha is None:
-        raise invalid("PullRequest", "head")
-    _refuse_duplicate(hub, base, source, head_ref, base_ref)
+    sides = _sides(hub, base, head, base_ref)
     number = issues.next_number(hub, base)
-    git.fetch(hub.git(source).path, f"refs/heads/{head_ref}", f"refs/pull/{number}/head")
-    if git.is_ancestor(head_sha, base_sha):
-        git.delete_ref(f"refs/pull/{number}/head")
-        raise _refused(f"No commits between {base_ref} and {head_ref}")
+    _take_over_head(hub, base, sides, number)
     now = hub.stamp()
     issue = hub.store.add(
         Issue(
@@ -87,17 +77,50 @@ def open_pull(
             repository_id=base.id,
             issue_id=issue.id,
             number=number,
-            head_repository_id=source.id,
-            head_ref=head_ref,
-            head_sha=head_sha,
+            head_repository_id=sides.source.id,
+            head_ref=sides.head_ref,
+            head_sha=sides.head_sha,
             base_ref=base_ref,
-            base_sha=base_sha,
+            base_sha=sides.base_sha,
             draft=draft,
-            maintainer_can_modify=maintainer_can_modify and source.id != base.id,
+            maintainer_can_modify=maintainer_can_modify and sides.source.id != base.id,
         )
     )
     _tell(hub, pull, actor, "opened")
     return pull
+
+
+@dataclass(frozen=True)
+class _Sides:
+    """The two branches of a pull request, as they stand."""
+
+    source: Repository
+    """Where the head branch is: the repository itself, or a fork."""
+    head_ref: str
+    head_sha: str
+    base_ref: str
+    base_sha: str
+
+
+def _sides(hub: Hub, base: Repository, head: str, base_ref: str) -> _Sides:
+    source, head_ref = _source(hub, base, head)
+    base_sha = hub.git(base).resolve(f"refs/heads/{base_ref}")
+    head_sha = hub.git(source).resolve(f"refs/heads/{head_ref}")
+    if base_sha is None:
+        raise invalid("PullRequest", "base")
+    if head_sha is None:
+        raise invalid("PullRequest", "head")
+    _refuse_duplicate(hub, base, source, head_ref, base_ref)
+    return _Sides(source, head_ref, head_sha, base_ref, base_sha)
+
+
+def _take_over_head(hub: Hub, base: Repository, sides: _Sides, number: int) -> None:
+    """Bring the head's commits into the repository that they are proposed to; refused where they are there already."""
+    git, there = hub.git(base), f"refs/pull/{number}/head"
+    git.fetch(hub.git(sides.source).path, f"refs/heads/{sides.head_ref}", there)
+    if git.is_ancestor(sides.head_sha, sides.base_sha):
+        git.delete_ref(there)
+        raise _refused(f"No commits between {sides.base_ref} and {sides.head_ref}")
 
 
 def _source(hub: Hub, base: Repository, head: str) -> tuple[Repository, str]:

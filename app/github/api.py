@@ -132,30 +132,35 @@ class Api:
         """
         harmless = method != "POST" if harmless is None else harmless
         json = _redacted(json, self._redact) if json is not None else None
-        renewed = False
-        for attempt in range(_TRIES):
-            last = attempt == _TRIES - 1
-            client = await self._current(renewed)
-            result = await _once(client, method, url, json, params)
+        renew = False
+        for tried in range(_TRIES):
+            more = tried + 1 < _TRIES
+            result = await _once(await self._current(renew), method, url, json, params)
             if isinstance(result, httpx.Response):
                 return result.json() if result.content else None
-            if isinstance(result, Reply):
-                if result.status == 401 and self._renews and not renewed and not last:
-                    # Refused before anything happened: a token that ended early is worth one new one.
-                    renewed = True
-                    continue
-                renewed = False
-                error = to_error(result, what)
-                limited = is_limit(result)
-                pause = wait_s(result, time.time()) if limited else self._pause(attempt)
-                again = pause <= INLINE_WAIT_S if limited else isinstance(error, RetryLater) and harmless
-            else:
-                error, again, pause = _unreachable(result, method, what), harmless, self._pause(attempt)
-            if last or not again:
+            # Refused before anything happened: a token that ended early is worth one new one.
+            renew = isinstance(result, Reply) and result.status == 401 and self._renews and not renew and more
+            if renew:
+                continue
+            error, pause = self._judged(result, method, what, harmless, tried)
+            if pause is None or not more:
                 raise error
             _log.info("github request repeated: %s %s after %.1f s: %s", method, url, pause, error)
             await asyncio.sleep(pause)
         raise AssertionError("the loop returns or raises")
+
+    def _judged(
+        self, result: Reply | Exception, method: str, what: str, harmless: bool, tried: int
+    ) -> tuple[GraftsmithError, float | None]:
+        """What went wrong, and after how many seconds it is worth another try; ``None`` where it is not."""
+        backoff = self.backoff_s[min(tried, len(self.backoff_s) - 1)]
+        if isinstance(result, Exception):
+            return _unreachable(result, method, what), backoff if harmless else None
+        error = to_error(result, what)
+        if is_limit(result):
+            pause = wait_s(result, time.time())
+            return error, pause if pause <= INLINE_WAIT_S else None
+        return error, backoff if harmless and isinstance(error, RetryLater) else None
 
     async def graphql(self, query: str, variables: Mapping[str, str], what: str) -> Any:
         """The ``data`` of an answer, for what REST has no operation for. Repeating it must do no harm.
@@ -170,9 +175,6 @@ class Api:
             status = _STATUS.get(str(errors[0].get("type")), 422)
             raise to_error(Reply("POST", url, status, body={"message": str(errors[0].get("message"))}), what)
         return answer["data"]
-
-    def _pause(self, attempt: int) -> float:
-        return self.backoff_s[min(attempt, len(self.backoff_s) - 1)]
 
     async def pages(self, url: str, what: str, *, key: str = "", **params: str | int) -> list[Any]:
         """All items of a list; ``key`` where they are under a key of an object."""
