@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from agent.events import Listener
-from agent.types import Coverage, Evidence, Impact, Outcome, Plan, RunResult, Stage, TestRun, Usage
+from agent.types import Check, Coverage, Evidence, Impact, Outcome, Plan, Proof, RunResult, Stage, TestRun, Usage
 from app.report import words
 from app.terminal import Terminal, cleaned
 
@@ -140,13 +140,7 @@ def plan(console: Terminal, plan: Plan) -> None:
 def evidence(console: Terminal, evidence: Evidence) -> None:
     """What the checks say, tests before and after, the proof, and what weakens it."""
     for check in evidence.checks:
-        if check.level == "static" and not check.found:
-            console.print(f"[dim]{escape(check.tool)}: {escape(check.silent) or 'nothing new'}[/]")
-        for found in check.found:
-            said = f"{found.place}: {found.rule} {found.message}"
-            console.print(f"[red]{escape(check.tool)}:[/] {escape(said)}")
-        if check.more:
-            console.print(f"[red]{escape(check.tool)}:[/] and {check.more} more")
+        _check(console, check)
     if evidence.affected:
         console.print(f"\nAffected tests first: {_counts(evidence.affected)}")
     if evidence.baseline and evidence.final:
@@ -156,20 +150,30 @@ def evidence(console: Terminal, evidence: Evidence) -> None:
     if evidence.impact:
         _impact(console, evidence.impact)
     if evidence.proof:
-        table = Table("test", "before", "after", title="Proof", title_justify="left")
-        for proof in evidence.proof:
-            table.add_row(
-                escape(proof.test),
-                str(proof.on_base),
-                str(proof.on_head),
-                style="" if proof.holds or proof.guards else "red",
-            )
-        console.print(table)
+        _proof(console, evidence.proof)
     for finding in evidence.integrity:
         what = "[yellow]tests changed, as the plan says:[/]" if finding.excused else "[red]tests weakened:[/]"
         console.print(f"{what} {escape(finding.path)}: {escape(finding.detail)}")
     for test in evidence.given_up:
         console.print(f"[yellow]does not run any more, as the plan says:[/] {escape(test)}")
+
+
+def _check(console: Terminal, check: Check) -> None:
+    if check.level == "static" and not check.found:
+        console.print(f"[dim]{escape(check.tool)}: {escape(check.silent) or 'nothing new'}[/]")
+    for found in check.found:
+        said = f"{found.place}: {found.rule} {found.message}"
+        console.print(f"[red]{escape(check.tool)}:[/] {escape(said)}")
+    if check.more:
+        console.print(f"[red]{escape(check.tool)}:[/] and {check.more} more")
+
+
+def _proof(console: Terminal, proofs: Sequence[Proof]) -> None:
+    table = Table("test", "before", "after", title="Proof", title_justify="left")
+    for proof in proofs:
+        style = "" if proof.holds or proof.guards else "red"
+        table.add_row(escape(proof.test), str(proof.on_base), str(proof.on_head), style=style)
+    console.print(table)
 
 
 def _coverage(console: Terminal, coverage: Coverage) -> None:
