@@ -93,6 +93,11 @@ def is_git_folder(name: str) -> bool:
     return stem in (".git", "git~1")
 
 
+def is_prose(path: str) -> bool:
+    """Whether a file is written for people, by the ending of its name."""
+    return path.lower().endswith((".md", ".markdown", ".mdx", ".rst", ".txt", ".adoc"))
+
+
 def folded(path: str) -> str:
     """Equal for two paths that a case-insensitive or normalising file system would take for the same."""
     return unicodedata.normalize("NFC", unicodedata.normalize("NFD", path).casefold())

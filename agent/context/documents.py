@@ -15,13 +15,13 @@ from agent.context.lexical import Lexical, damped, query_of
 from agent.context.signals import plain
 from agent.index.index import Index
 from agent.index.words import Stems, words
+from agent.paths import is_prose
 
 _ASKED = re.compile(
     r"\b(?:documentation|(?:un)?documented|docs|doc ?strings?|readme|change ?log|changes file|release notes"
     r"|document (?:it|this|that|them|these|both|the (?:new|option|behaviou?r|change)))\b",
     re.I,
 )
-_TEXT = (".md", ".rst", ".txt", ".adoc", ".markdown", ".mdx")
 _CHANGES = re.compile(r"(?:^|/)(?:changes|changelog|history|news|releases)(?:\.(?:md|rst|txt|adoc))?$", re.I)
 _ENTRY = re.compile(r"\s*(?:#+\s*)?\[?(?:v(?:ersion)?\s?)?(?:\d+\.\d+|unreleased\b|upcoming\b|next\b)", re.I)
 
@@ -63,7 +63,7 @@ def _places(
     issue = read_issue(query)
     exact = frozenset(plain(issue.said or names))
     wanted = damped(query_of(stems.of(words(issue.text))), query_of(stems.of(exact), times=_NAMED))
-    is_document = np.array([path.lower().endswith(_TEXT) and path not in without for path in index.paths], bool)
+    is_document = np.array([is_prose(path) and path not in without for path in index.paths], bool)
     is_document[list(index.graph.tests)] = False
     lexical = Lexical(index.corpus, is_document)
     scores = lexical.score(wanted).chunks

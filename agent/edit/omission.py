@@ -6,6 +6,7 @@ import re
 from collections import Counter
 
 from agent.edit.match import EditRefused
+from agent.paths import is_prose
 
 _DOTS = r"(?:\.{3,}|…)"
 _LEFT = r"(?:rest|remaining|remainder|existing|unchanged|omitted|same as)"
@@ -30,7 +31,6 @@ _BODY = re.compile(
 _BARE = re.compile(
     rf"^\s*[\[(<]?\s*{_DOTS}[\w\s,…]*\b(?:rest|remaining|unchanged|omitted|existing)\b[\w\s,.…\])>]*$", re.IGNORECASE
 )
-_PROSE = (".md", ".markdown", ".rst", ".txt", ".adoc")
 
 
 def check(path: str, before: str, after: str) -> None:
@@ -63,5 +63,5 @@ def _is_mark(path: str, line: str) -> bool:
     comment = _COMMENT.match(line)
     if comment is None:
         return False
-    in_prose = path.endswith(_PROSE)  # '#' is a heading and '*' a list there, and dots are dots
+    in_prose = is_prose(path)  # '#' is a heading and '*' a list there, and dots are dots
     return bool(_BODY.search(comment["body"])) and (not in_prose or line.lstrip().startswith("<!--"))

@@ -9,6 +9,7 @@ from typing import Final
 from agent.index.graph import Certainty
 from agent.index.index import Index
 from agent.index.record import Record, Symbol
+from agent.paths import is_prose
 from agent.tree import Draft
 from agent.types import Caller, Impact, TestRun
 from agent.verify.lines import changed
@@ -162,7 +163,7 @@ def _public(name: str) -> str:
 
 
 def _uses(index: Index, name: str, path: str, defined: Index) -> Iterator[Use]:
-    """At module level only calls count: the rest are imports and lists of names.
+    """At module level only calls count: the rest are imports and lists of names. What a document says calls nothing.
 
     Args:
         defined: the tree that holds the definition.
@@ -172,7 +173,8 @@ def _uses(index: Index, name: str, path: str, defined: Index) -> Iterator[Use]:
     places: dict[tuple[str, str], list[int]] = {}
     for use in index.references(name, path if defined is index else ""):
         own = use.path == path and f"{use.inside}.".startswith(f"{name}.")
-        if is_test(use.path) or own or not (use.inside or (use.path, use.line) in calls):
+        called = use.inside or (use.path, use.line) in calls
+        if own or not called or is_test(use.path) or is_prose(use.path):
             continue
         places.setdefault((use.path, use.inside), []).append(use.line)
     for key in sorted(places, key=lambda key: (key not in sure, key)):

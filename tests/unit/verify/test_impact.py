@@ -147,6 +147,7 @@ SHOP = {
         "from shop.price import total\n\nEMPTY = total([])\n\n\nclass Mail:\n    send = staticmethod(total)\n"
     ),
     "shop/apart.py": "def total(x):\n    return x\n\n\ndef own():\n    return total(1)\n",
+    "README.md": "    total([1, 2])\n",
     "odd.py": "def odd(shop):\n    return shop.total([])\n",
     "other.py": "def report(thing):\n    return thing.net()\n",
     "test_page.py": "from shop.page import head\n\n\ndef test_head():\n    assert head([1]) == 1\n",
