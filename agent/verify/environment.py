@@ -7,6 +7,7 @@ Between trees only *dependencies* are shared: what comes of the first steps of a
 read (``Step.reads``). They run where none but these files are, so that nothing else can have had an influence, neither
 by accident nor because a proposed change wants to leave something behind for later ones. The steps that remain, such
 as the installation of the project itself, are done on a copy for each tree; without a network where that is enough.
+Those before them all that depend on this machine alone (``Step.bare``) are done once for every repository.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from agent.disk import Root, check_room
 from agent.errors import GraftsmithError
@@ -33,7 +34,7 @@ from sandbox import remove_tree
 from sandbox.egress.policy import Destination, Egress, Refusal
 from sandbox.text import clean
 from sandbox.toolchain import mounts_for
-from sandbox.types import Cancelled, Command, Finished, Limits, Mount, Sandbox
+from sandbox.types import Cancelled, Command, End, Finished, Limits, Mount, Sandbox
 
 _FORMAT: Final = 2
 _FRESH_S: Final = 7 * 24 * 3600
@@ -110,8 +111,7 @@ class Installer:
         own = TOOLCHAINS[self.plan.toolchain].prepare(self.workspace.base)
         if not self.plan.setup:
             return own
-        # A virtual environment first, so that `pip install` in the configured lines has a place to write to.
-        made = tuple(step for step in own[:1] if step.argv[1:3] == ("-m", "venv"))
+        made = _bare(own)  # so that `pip install` in the configured lines has a place to write to
         lines = (setup_line.steps(line, self.workspace.base) for line in self.plan.setup)
         return (*made, *itertools.chain.from_iterable(lines))
 
@@ -123,60 +123,95 @@ class Installer:
 
     def _installed(self, tools: Environment, steps: Sequence[Step]) -> Environment:
         checkout = self.checkout()
-        facts = self._facts(tools, checkout)
-        key = _key(*facts, self.workspace.base.tree_id, [_fact(step) for step in steps])
+        machine = self._facts(tools, checkout)
+        key = self._key(machine, self.workspace.base.tree_id, steps)
         place = self.store.find(key)
         if place is not None:
             return self._use(tools, place, "cached")
-        dependencies, is_new = self._dependencies(tools, facts, steps)
+        dependencies, is_new = self._dependencies(tools, machine, steps)
         if dependencies is not None and dependencies.record["steps"] == len(steps):
             return self._use(tools, dependencies, "installed" if is_new else "cached")
         place = self._install(tools, steps, checkout, dependencies, key)
         return self._use(tools, place, "installed")
 
     def _facts(self, tools: Environment, checkout: Checkout) -> tuple[object, ...]:
-        """Of this machine and this repository, what has an influence on each set-up."""
+        """Of this machine, what has an influence on each set-up."""
         program = TOOLCHAINS[self.plan.toolchain].PROGRAMS[0]
         version = self._run((program, "--version"), checkout.mounts, tools, self.limits).output
         return (
-            self.machine.repository,
-            self.workspace.spec.view,
             [*os.uname()[:1], os.uname().machine, version.decode("utf-8", "replace")],
             [str(mount.source) for mount in tools.mounts],
             sorted(tools.env.items()),
-            sorted(self.machine.registries.settings.items()),
         )
 
+    def _key(self, machine: tuple[object, ...], read: object, steps: Sequence[Step], *more: object) -> str:
+        """Names what ``steps`` bring to this repository, where they can read ``read``."""
+        settings = sorted(self.machine.registries.settings.items())
+        own = (self.machine.repository, self.workspace.spec.view, settings)
+        return _key(*own, *machine, read, [_fact(step) for step in steps], *more)
+
     def _dependencies(
-        self, tools: Environment, facts: tuple[object, ...], steps: Sequence[Step]
+        self, tools: Environment, machine: tuple[object, ...], steps: Sequence[Step]
     ) -> tuple[Place | None, bool]:
         """What the first steps bring, and whether it was made just now; ``None`` where there is nothing to share."""
-        steps = list(itertools.takewhile(lambda step: step.reads is not None, steps))
-        base = self.workspace.base
-        named = sorted({path for step in steps for path in step.reads or () if path in base.entries})
-        read = [(path, base.entries[path].mode, base.entries[path].blob) for path in named]
-        key = _key(*facts, read, [_fact(step) for step in steps], int(time.time() // _FRESH_S))
+        steps = tuple(itertools.takewhile(lambda step: step.reads is not None, steps))
+        bare = _bare(steps)
+        found, is_new = self._shared(tools, _key("bare", *machine, [_fact(step) for step in bare]), bare)
+        if len(bare) < len(steps):
+            base = self.workspace.base
+            named = sorted({path for step in steps for path in step.reads or () if path in base.entries})
+            read = [(path, base.entries[path].mode, base.entries[path].blob) for path in named]
+            key = self._key(machine, read, steps, int(time.time() // _FRESH_S))
+            found, is_new = self._shared(tools, key, steps, named, found)
+        return self._if_it_fits(found), is_new
+
+    def _shared(
+        self,
+        tools: Environment,
+        key: str,
+        steps: Sequence[Step],
+        named: Sequence[str] = (),
+        below: Place | None = None,
+    ) -> tuple[Place | None, bool]:
+        """What ``steps`` bring where of the repository there are only the files ``named``, and whether it was made just
+        now.
+
+        Args:
+            below: what the first of them have brought.
+        """
         found = self.store.find(key) if steps else None
         if found is not None or not steps:
-            return self._if_it_fits(found), False
+            return found, False
+        base = self.workspace.base
         with self.store.making() as making:
-            making.environment.mkdir()
+            before = self._begun(making, below)
             project = making.path / "project"
             project.mkdir()
             with Root(project) as root:
-                for path, mode, _ in read:
-                    root.create(path, base.content(path), 0o755 if mode == "100755" else 0o644)
+                for path in named:
+                    root.create(path, base.content(path), 0o755 if base.entries[path].mode == "100755" else 0o644)
             self.sandbox.own(project)
             mounts = (Mount(project, self.workspace.spec.view, writable=True),)
-            failed, notes = self._run_steps(tools, steps, project, mounts, making.environment, patient=False)
+            rest = steps[before:]
+            failed, notes = self._run_steps(tools, rest, project, mounts, making.environment, patient=False)
             # One that fails may need more of the repository, and is left to each tree with all that come after it.
-            done = steps.index(failed[0][0]) if failed else len(steps)
+            done = before + (rest.index(failed[0][0]) if failed else len(rest))
             if not done or any(step.required for step, _ in failed):
                 return None, True
             carried = carry(project, making.carried, untracked(project, frozenset(named)))
             remove_tree(project)
-            record = {"notes": notes, "carried": carried, "steps": done}
-            return self._if_it_fits(self.store.keep(making, key, record)), True
+            return self.store.keep(making, key, {"notes": notes, "carried": carried, "steps": done}), True
+
+    def _begun(self, making: Place, below: Place | None) -> int:
+        """Make the environment's folder: a copy of ``below``, and never a link, because what comes next may write
+        anywhere. Returns how many steps that saves."""
+        if below is None:
+            making.environment.mkdir()
+            return 0
+        started = time.monotonic()
+        copy(below.environment, making.environment)
+        self.events.emit("note", text="dependencies copied", seconds=round(time.monotonic() - started, 3))
+        return int(below.record["steps"])
 
     def _if_it_fits(self, dependencies: Place | None) -> Place | None:
         """Not where something of this tree is at a place of what was made, and would be hidden by it."""
@@ -193,22 +228,14 @@ class Installer:
         dependencies: Place | None,
         key: str,
     ) -> Place:
-        """All steps on the whole tree, or those that remain on a copy of ``dependencies``. A copy and never a link,
-        because what comes next may write anywhere."""
+        """All steps on the whole tree, or those that remain on a copy of ``dependencies``."""
         tracked = frozenset(self.workspace.base.paths())
         before = frozenset(untracked(checkout.path, tracked))  # of a local run: the user's own, carried anyway
         if dependencies is not None and dependencies.record["carried"]:
             dependencies = None  # to copy into a checkout of strangers is to follow their links
-        told: Mapping[str, Any] = dependencies.record if dependencies else {"notes": (), "steps": 0}
-        steps = [step for step in steps[told["steps"] :] if not step.ahead]
+        told = dependencies.record["notes"] if dependencies else ()
         with self.store.making() as making:
-            if dependencies is None:
-                making.environment.mkdir()
-            else:
-                started = time.monotonic()
-                copy(dependencies.environment, making.environment)
-                seconds = round(time.monotonic() - started, 3)
-                self.events.emit("note", text="dependencies copied", seconds=seconds)
+            steps = [step for step in steps[self._begun(making, dependencies) :] if not step.ahead]
             failed, notes = self._run_steps(tools, steps, checkout.path, checkout.mounts, making.environment)
             for step, finished in failed:
                 if step.required:
@@ -216,7 +243,7 @@ class Installer:
                 notes.append(f"set-up step failed: {_spoken(step)} ({_ending(finished)})")
             made = [path for path in untracked(checkout.path, tracked) if path not in before]
             record = {
-                "notes": list(dict.fromkeys((*told["notes"], *notes))),
+                "notes": list(dict.fromkeys((*told, *notes))),
                 "carried": carry(checkout.path, making.carried, made),
             }
             return self.store.keep(making, key, record)
@@ -242,16 +269,15 @@ class Installer:
                 "PATH": _path(tools),
             },
         )
-        notes = [f"registry setting left out: {name}, because {why}" for name, why in registries.left_out.items()]
-        if self.sandbox.isolation.leaks:
-            notes.append("the set-up was not kept from this machine's network: its kernel has no Landlock 4")
+        notes = [] if all(step.bare for step in steps) else self._reservations()
         failed: list[tuple[Step, Finished]] = []
         self.sandbox.own(folder)
         try:
             for step in steps:
                 if step.offline and self._run(step.offline, mounts, inside, self.limits, env=step.env).ok:
                     continue
-                finished = self._run(step.argv, mounts, inside, self.limits, egress=registries.egress, env=step.env)
+                egress = None if step.bare else registries.egress
+                finished = self._run(step.argv, mounts, inside, self.limits, egress=egress, env=step.env)
                 notes += map(_refused, finished.refused)
                 if not finished.ok:
                     failed.append((step, finished))
@@ -261,6 +287,14 @@ class Installer:
             self.sandbox.reclaim(folder)
             self.sandbox.reclaim(project)
         return failed, list(dict.fromkeys(notes))
+
+    def _reservations(self) -> list[str]:
+        """What a reader should know of a set-up's way to the registries."""
+        left_out = self.machine.registries.left_out
+        notes = [f"registry setting left out: {name}, because {why}" for name, why in left_out.items()]
+        if self.sandbox.isolation.leaks:
+            notes.append("the set-up was not kept from this machine's network: its kernel has no Landlock 4")
+        return notes
 
     def _use(self, tools: Environment, place: Place, source: str) -> Environment:
         record = place.record
@@ -313,6 +347,10 @@ def _key(*facts: object) -> str:
     return hashlib.sha256(json.dumps((_FORMAT, *facts)).encode()).hexdigest()[:32]
 
 
+def _bare(steps: Sequence[Step]) -> tuple[Step, ...]:
+    return tuple(itertools.takewhile(lambda step: step.bare, steps))
+
+
 def _fact(step: Step) -> object:
     return step.argv, sorted(step.env.items()), step.offline
 
@@ -339,4 +377,14 @@ def _spoken(step: Step) -> str:
 
 
 def _ending(finished: Finished) -> str:
-    return f"exit code {finished.exit_code}" if finished.exit_code is not None else finished.end.value
+    if finished.exit_code is not None:
+        return f"exit code {finished.exit_code}"
+    return _STOPPED.get(finished.end, finished.end.value)
+
+
+_STOPPED: Final[Mapping[End, str]] = {
+    End.TIMED_OUT: "it did not end in time",
+    End.OUT_OF_MEMORY: "it used more memory than allowed",
+    End.OUT_OF_ROOM: "it left too little room on the disk",
+    End.CANCELLED: "the run was cancelled",
+}

@@ -93,6 +93,8 @@ class Step:
     reads: frozenset[str] | None = None
     """The only files of the repository that it may depend on: it can be run where nothing else is, and what it brings
     can be shared by all trees in which these are the same. ``None``: any."""
+    bare: bool = False
+    """What it brings comes of this machine alone, of no registry and no repository's file: all can share it."""
     offline: tuple[str, ...] = ()
     """What does the same without a network where the steps before brought enough; tried first."""
     ahead: bool = False

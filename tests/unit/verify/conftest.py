@@ -69,6 +69,7 @@ class Bench:
         wall_s: float = 30.0,
         cache: Path | None = None,
         path: str = "",
+        repository: str = "local",
         registries: Registries | None = None,
         ignored: Mapping[str, str] | None = None,
         node_modules: Path | None = None,
@@ -101,7 +102,7 @@ class Bench:
             sandbox,
             self.plan,
             self.events,
-            machine=Machine(path=path, registries=registries or Registries({"PIP_NO_INDEX": "1"})),
+            machine=Machine(path, registries or Registries({"PIP_NO_INDEX": "1"}), repository),
             limits=Limits(wall_s=wall_s),
         )
         stack.callback(self.harness.close)
@@ -142,6 +143,12 @@ def bench(tmp_path_factory: pytest.TempPathFactory, sandbox: Sandbox, tools: str
             return Bench(folder, stack, sandbox, files, test, **{"path": tools, **options})
 
         yield make
+
+
+@pytest.fixture(scope="session")
+def machine_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One for several tests, as a machine has one for all repositories: each must name a repository of its own."""
+    return tmp_path_factory.mktemp("machine")
 
 
 @pytest.fixture

@@ -90,18 +90,22 @@ class Commits:
         return made, run
 
 
-def python(bench: MakeBench, index: Index, cache: Path) -> Commits:
-    return Commits(bench, cache, registries=Registries.of({"PIP_INDEX_URL": f"{index.url}/simple"}))
+@pytest.fixture
+def commits(bench: MakeBench, python_index: Index, machine_cache: Path, tmp_path: Path) -> Commits:
+    registries = Registries.of({"PIP_INDEX_URL": f"{python_index.url}/simple"})
+    return Commits(bench, machine_cache, registries=registries, repository=str(tmp_path))
 
 
 LINE = "python -m unittest -v"
 
 
-def test_another_commit_with_the_same_needs_uses_no_network(
-    bench: MakeBench, python_index: Index, tmp_path: Path
-) -> None:
+def set_up(made: Bench) -> list[tuple[str, ...]]:
+    """The commands of its set-up."""
+    return [event["argv"] for event in made.events.events if event.get("text") == "set-up command"]
+
+
+def test_another_commit_with_the_same_needs_uses_no_network(commits: Commits, python_index: Index) -> None:
     """The version comes from a source file: the project itself is installed for each tree."""
-    commits = python(bench, python_index, tmp_path / "cache")
     first, run = commits.test(FILES, LINE)
     assert (run.status, first.harness.environment.source) == (SuiteStatus.OK, "installed"), run.log
     assert "/files/thing-1-py3-none-any.whl" in python_index.asked
@@ -109,8 +113,7 @@ def test_another_commit_with_the_same_needs_uses_no_network(
 
     second, run = commits.test({**FILES, "mine/__init__.py": "VERSION = '1.1'\n"}, LINE)
     assert (run.status, second.harness.environment.source) == (SuiteStatus.OK, "installed"), run.log
-    commands = [event for event in second.events.events if event.get("text") == "set-up command"]
-    assert len([event for event in commands if "install" in event["argv"]]) == 1
+    assert len([argv for argv in set_up(second) if "install" in argv]) == 1
     assert second.harness.environment.notes == ()
 
     again, run = commits.test(FILES, LINE)
@@ -127,9 +130,8 @@ def test_another_commit_with_the_same_needs_uses_no_network(
     ids=["requirements", "project"],
 )
 def test_a_commit_that_needs_more_gets_it(
-    bench: MakeBench, python_index: Index, tmp_path: Path, changes: tuple[Mapping[str, str], ...]
+    commits: Commits, python_index: Index, changes: tuple[Mapping[str, str], ...]
 ) -> None:
-    commits = python(bench, python_index, tmp_path / "cache")
     for number, changed in enumerate(changes):
         name = f"more{number}"
         serve_wheel(python_index, name, "1", {f"{name}.py": "X = 1\n"})
@@ -137,17 +139,28 @@ def test_a_commit_that_needs_more_gets_it(
         assert (run.status, run.detail) == (SuiteStatus.OK, ""), run.log
 
 
-def test_what_a_proposed_change_leaves_behind_reaches_no_other_tree(
-    bench: MakeBench, python_index: Index, tmp_path: Path
-) -> None:
+def test_what_a_proposed_change_leaves_behind_reaches_no_other_tree(commits: Commits) -> None:
     """Its build changes files of a dependency and adds a module; the tests of a later tree see neither."""
-    commits = python(bench, python_index, tmp_path / "cache")
     commits.test(FILES, LINE)
     _, run = commits.test({**FILES, "poison": ""}, LINE)
     assert run.status is SuiteStatus.FAILING, run.log
 
     _, run = commits.test({**FILES, "mine/__init__.py": "VERSION = '1.2'\n"}, LINE)
     assert run.status is SuiteStatus.OK, run.log
+
+
+def test_a_bare_environment_is_made_once_for_all_repositories(bench: MakeBench, machine_cache: Path) -> None:
+    """No more than that: what one repository installs is not there in the next one."""
+    leave = "touch $(echo /environment/venv/lib/python3*/site-packages)/left.py"
+    first, second = (
+        bench({"test_it.py": ""}, LINE, setup=(setup,), local=False, cache=machine_cache, repository=setup)
+        for setup in (leave, ":")
+    )
+    for made in (first, second):
+        made.harness.setup()
+    assert not any("venv" in argv for argv in set_up(second))
+    assert not list(Path(second.harness.environment.mounts[-1].source).rglob("left.py"))
+    assert list(Path(first.harness.environment.mounts[-1].source).rglob("left.py"))
 
 
 # ── npm ──────────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -36,26 +36,18 @@ def test_the_users_own_environment_is_used_where_tests_start_in_it(bench: MakeBe
     assert not (Path(made.spec.cache_dir) / "environments").exists()
 
 
-def test_what_the_set_up_made_is_kept_read_only_and_found_again(bench: MakeBench, tmp_path: Path, tools: str) -> None:
-    site = (
-        Path(tools.split(":")[0]).parent
-        / "lib"
-        / f"python{sys.version_info.major}.{sys.version_info.minor}"
-        / "site-packages"
-    )
-    setup = (
-        *SETUP,
-        f"printf %s {site} > /environment/venv/lib/python3.*/site-packages/pytest.pth".replace(
-            "3.*", f"3.{sys.version_info.minor}"
-        ),
-    )
-    cache = tmp_path / "cache"
+def test_what_the_set_up_made_is_kept_read_only_and_found_again(
+    bench: MakeBench, machine_cache: Path, tools: str
+) -> None:
+    packages = f"lib/python3.{sys.version_info.minor}/site-packages"
+    site = Path(tools.split(":")[0]).parent / packages
+    setup = (*SETUP, f"printf %s {site} > /environment/venv/{packages}/pytest.pth")
     for source in ("installed", "cached"):
-        made = bench(FILES, setup=setup, local=False, cache=cache)
+        made = bench(FILES, setup=setup, local=False, cache=machine_cache, repository="made")
         run = made.harness.run(made.base)
         assert made.harness.environment.source == source
         assert (run.status, run.detail) == (SuiteStatus.OK, ""), run.log
-    assert [path.name for path in (cache / "environments").iterdir() if path.name.startswith(".")] == []
+    assert [path.name for path in (machine_cache / "environments").iterdir() if path.name.startswith(".")] == []
 
 
 JEST = """#!/bin/sh
@@ -158,10 +150,17 @@ def test_a_place_that_can_not_be_read_is_named(text: str) -> None:
 
 
 def test_a_set_up_that_fails_for_want_of_room_says_nothing_of_the_project(bench: MakeBench, tmp_path: Path) -> None:
-    with small_disk(tmp_path / "small", "size=60m") as disk:
-        made = bench(FILES, setup=("head -c 99000000 /dev/zero > /environment/big",), local=False, cache=disk)
+    with small_disk(tmp_path / "small", "size=8m") as disk:
+        made = bench(
+            {"a": ""}, "./run", setup=("head -c 99000000 /dev/zero > /environment/big",), local=False, cache=disk
+        )
         with pytest.raises(OSError, match="No space left"):
             made.harness.setup()
-        made = bench(FILES, setup=("exit 3",), local=False, cache=disk)
+        made = bench({"a": ""}, "./run", setup=("exit 3",), local=False, cache=disk)
         with pytest.raises(SetupFailed, match="exit code 3"):
+            made.harness.setup()
+        made = bench(
+            {"a": ""}, "./run", setup=("head -c 5m /dev/zero > /environment/big; sleep 9",), local=False, cache=disk
+        )
+        with pytest.raises(SetupFailed, match="it left too little room on the disk"):
             made.harness.setup()
