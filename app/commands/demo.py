@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import time
 from pathlib import Path
 
@@ -45,6 +46,8 @@ def demo_command(as_json: bool, keep: bool, real_model: bool, folder: Path | Non
     Everything but GitHub and the model is the real thing: webhook, job, git, sandbox, tests, proof, publishing. The
     model follows a script, in which its first change is wrong and the project's tests make it repair that.
     """
+    for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: the service beside us must end too
+        signal.signal(number, signal.default_int_handler)
     console = Terminal(stderr=as_json)
     model = load(EngineSettings).provider if real_model else None
     with scene(folder or default_state_dir() / "demo", model=model) as stage:
