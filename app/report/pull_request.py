@@ -83,18 +83,19 @@ def account(result: RunResult, facts: JobFacts, review: Review = NO_FINDINGS) ->
 
 
 def _measured(result: RunResult, facts: JobFacts, review: Review) -> list[Section]:
+    """What a person has to decide comes first, then what was done, then why it can be believed."""
     evidence = result.evidence
     return [
         Section(_integrity(evidence, result.plan), 8, "the changes to tests"),
         Section(_left_out(review), 6, "the changes that were left out"),
         Section(_remarks(review), 7, "remarks"),
+        Section(_files(result, facts, review), 5, "the reasons by file"),
         Section(_reviewed(result.review), 7, "the review"),
         Section(_checks(evidence.checks), 7, "the findings of linters"),
         Section(_proof(evidence), 8, "the proof table"),
         Section(_tests(evidence), 7, "the test numbers"),
         Section(_impact(evidence.impact), 5, "the callers of what changed"),
         Section(_reproduce(evidence), 8, "how to reproduce"),
-        Section(_files(result, facts, review), 5, "the reasons by file"),
         Section(_plan(result.plan), 4, "the plan"),
     ]
 

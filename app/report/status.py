@@ -81,6 +81,7 @@ class Closing:
 
     outcome: Outcome
     reason: str
+    """Empty where the verdict says it all."""
     next_step: str = ""
     answer: str = ""
     """An answer, a question or an account of what was found, in the model's words."""
@@ -106,7 +107,7 @@ class Closing:
         cost = " · ".join(part for part in (words.money(result.usage), words.tokens(result.usage)) if part)
         return cls(
             outcome=result.outcome,
-            reason=result.reason,
+            reason="" if result.proven else result.reason,
             next_step=result.next_step,
             answer=result.summary,
             plan=result.plan if result.outcome is Outcome.PLANNED else None,

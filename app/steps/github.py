@@ -117,7 +117,8 @@ class GitHubSteps:
         if result is None:
             return told
         measured = Closing.from_result(result)
-        told = replace(told, answer=measured.answer, plan=measured.plan, places=measured.places)
+        reason = measured.reason if ending.reason == result.reason else ending.reason
+        told = replace(told, reason=reason, answer=measured.answer, plan=measured.plan, places=measured.places)
         return replace(told, verdict=measured.verdict, cost=measured.cost)
 
 

@@ -33,6 +33,7 @@ def test_a_label_becomes_one_proven_pull_request(flow: World) -> None:
     assert len(pull.commits) == 1
     (told,) = flow.told(repo, number)
     assert f"#{pull.number}" in told
+    assert told.count("with it") == 1, "what was proven is said once"
 
     result = flow.result(job)
     assert result.evidence.proven
