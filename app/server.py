@@ -164,6 +164,7 @@ def serve(app: ASGIApp, *, host: str, port: int) -> None:
         Exception: what kept the service from starting.
     """
     with _listen(host, port) as listening:
+        _log.info("listening on %s, port %d; webhooks go to /webhooks", host, port)
         run(app, listening)
 
 

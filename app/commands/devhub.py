@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from functools import partial
 from importlib.resources import as_file, files
 from pathlib import Path
@@ -44,9 +46,10 @@ def _ready(state_dir: Path, webhook_url: str, hub: DevHub) -> None:
     settings = state_dir / ".env"
     if not settings.exists():
         furnish(hub, settings, webhook_url)
+    program = shutil.which("graftsmith") or Path(sys.argv[0]).absolute()
     click.echo(
         f"pages: {hub.url}/{_OWNER}/{_REPOSITORY}/issues\nREST:  {hub.api_url}\n"
-        f"App:   start it with OPENAI_API_KEY and OPENAI_MODEL set: cd {state_dir} && graftsmith serve"
+        f"App:   start it with OPENAI_API_KEY and OPENAI_MODEL set: cd {state_dir.absolute()} && {program} serve"
     )
 
 

@@ -87,7 +87,8 @@ def result(
 ) -> None:
     """Print the end of a run: the outcome first, then the proof, then what is where."""
     colour = "green" if result.outcome in _GOOD and not result.evidence.touches_tests else "yellow"
-    console.print(f"\n[bold {colour}]{result.outcome.value}[/] {escape(result.reason)}")
+    ended = result.outcome.value.replace("_", " ") + (", proven" if result.proven else "")
+    console.print(f"\n[bold {colour}]{ended}:[/] {escape(result.reason)}")
     if result.next_step:
         console.print(f"Next: {escape(result.next_step)}")
     if result.summary:
@@ -109,7 +110,7 @@ def result(
         console.print(f"[dim]note: {escape(note)}[/]")
     console.print(f"\n{spent(result.usage)}", highlight=False)
     if applied:
-        console.print(f"[green]Applied to your files:[/] {escape(', '.join(applied))}")
+        console.print("[green]Applied to your files.[/]")
     elif result.change_set and trouble is None:
         console.print(f"Not applied. To apply it: git apply {escape(str(folder / 'change.patch'))}")
     console.print(f"[dim]Everything about this run: {escape(str(folder))}[/]")
@@ -147,8 +148,8 @@ def evidence(console: Terminal, evidence: Evidence) -> None:
         console.print(f"\nTests before: {_counts(evidence.baseline)}\nTests after:  {_counts(evidence.final)}")
     if evidence.coverage:
         _coverage(console, evidence.coverage)
-    if evidence.impact:
-        _impact(console, evidence.impact)
+    if used := [one for one in evidence.impact if one.callers]:
+        _impact(console, used)
     if evidence.proof:
         _proof(console, evidence.proof)
     for finding in evidence.integrity:

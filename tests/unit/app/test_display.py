@@ -1,0 +1,29 @@
+"""What a person reads at the end of a run."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+from agent.types import Caller, Impact, RunResult
+from app.commands import display
+from app.terminal import Terminal
+from tests.unit.report.cases import PROVEN, WEAKENED
+
+
+def test_the_first_word_says_whether_the_change_is_proven() -> None:
+    assert _told(PROVEN, applied=("a.py",)).startswith("\nproposed, proven: ")
+    assert _told(WEAKENED).startswith("\ntests failing: ")
+
+
+def test_what_nobody_calls_has_no_blast_radius() -> None:
+    caller = Caller(path="b.py", line=1, inside="f", resolved=True, covered=True)
+    impact = (Impact(symbol="lonely", path="a.py"), Impact(symbol="used", path="a.py", callers=(caller,), resolved=1))
+    told = _told(PROVEN.model_copy(update={"evidence": PROVEN.evidence.model_copy(update={"impact": impact})}))
+    assert "used" in told and "lonely" not in told
+
+
+def _told(result: RunResult, *, applied: tuple[str, ...] = ()) -> str:
+    printed = io.StringIO()
+    display.result(Terminal(file=printed, width=100), result, Path("/runs/1"), applied, None)
+    return printed.getvalue()
