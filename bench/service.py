@@ -1,4 +1,4 @@
-"""The service as a person meets it: start of the command line, memory when idle, from label to pull request.
+"""The service as a person meets it: start of the command line, what it takes when idle, from label to pull request.
 
 Run as ``python -m bench.service``. The demo's job is run twice; the second one finds the installed environment. What it
 took beyond git in the run, the target's own tests and the set-up is ours; the fetch is counted as ours, too.
@@ -7,6 +7,7 @@ took beyond git in the run, the target's own tests and the set-up is ours; the f
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -20,6 +21,7 @@ from app.demo.scene import LABEL, Scene, scene
 
 GOAL_HELP_S, GOAL_IDLE_MB, GOAL_OVERHEAD_S = 0.3, 150, 3.0
 HELP_RUNS = 7
+SETTLED_S, IDLE_S = 5.0, 20.0
 GRAFTSMITH = str(Path(sys.executable).parent / "graftsmith")
 
 
@@ -31,7 +33,9 @@ def main() -> None:
     with tempfile.TemporaryDirectory(dir="/var/tmp") as folder:
         Path(folder).chmod(0o755)
         with scene(Path(folder)) as stage:
-            print(f"idle server             {_resident_mb(stage):6.0f} MB    goal ≤ {GOAL_IDLE_MB} MB")
+            served = _process(stage)
+            print(f"idle server             {_resident_mb(served):6.0f} MB    goal ≤ {GOAL_IDLE_MB} MB")
+            print(f"                        {_busy(served):6.1%} of one processor")
             for name in ("first job", "next job"):
                 _report_job(name, stage)
 
@@ -42,17 +46,32 @@ def _timed(argv: list[str]) -> float:
     return time.perf_counter() - started
 
 
-def _resident_mb(stage: Scene) -> float:
-    """Of the process that serves ``stage``, from the kernel; it is the one whose state folder that is."""
+def _process(stage: Scene) -> Path:
+    """That of the service in the kernel's list: the one whose state folder that of ``stage`` is."""
     for entry in Path("/proc").glob("[0-9]*"):
         try:
             environment = (entry / "environ").read_bytes()
-            status = (entry / "status").read_text()
         except OSError:
             continue
         if f"GRAFTSMITH_STATE_DIR={stage.service_dir}\0".encode() in environment:
-            return int(status.split("VmRSS:")[1].split()[0]) / 1024
+            return entry
     raise RuntimeError("the service is not running")
+
+
+def _resident_mb(process: Path) -> float:
+    return int((process / "status").read_text().split("VmRSS:")[1].split()[0]) / 1024
+
+
+def _busy(process: Path) -> float:
+    """The share of one processor that it takes once its start is over (proc(5): 14th and 15th field of ``stat``)."""
+    time.sleep(SETTLED_S)
+    before = _ticks(process)
+    time.sleep(IDLE_S)
+    return (_ticks(process) - before) / os.sysconf("SC_CLK_TCK") / IDLE_S
+
+
+def _ticks(process: Path) -> int:
+    return sum(map(int, (process / "stat").read_text().rpartition(")")[2].split()[11:13]))
 
 
 def _report_job(name: str, stage: Scene) -> None:

@@ -1,8 +1,9 @@
 """Runs jobs durably: DBOS executes, our table says what there is to execute.
 
 DBOS knows a job by its id and keeps the verdict of each finished step. Jobs reach it from the table (an outbox, swept
-regularly), one per issue at a time. A worker holds a job by a lease that it renews; when the lease runs out, another
-worker fences the old one off and has DBOS start the job again.
+regularly and whenever there is news), one per issue at a time, and no more than a worker has room for: none waits in a
+queue of DBOS, into which it would have to look again and again. A worker holds a job by a lease that it renews; when
+the lease runs out, another worker fences the old one off and has DBOS start the job again.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import logging
 import os
 import socket
 import sqlite3
-import threading
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Coroutine
@@ -38,7 +38,6 @@ _log = logging.getLogger(__name__)
 # Fixed: a job that was begun by one release is finished by the next. Change it only together with the stages' order.
 _WORKFLOW_VERSION = "1"
 _CONTROL_CONCURRENCY = 8
-_LISTEN_TRIES = 40
 
 
 @dataclass(frozen=True)
@@ -49,13 +48,11 @@ class Pace:
         lease: how long a silent worker keeps its jobs.
         monitor: how often a running job looks whether it was stopped.
         sweep: how often jobs are looked for that no nudge announced.
-        poll: how often DBOS looks into its queue.
     """
 
     lease: float = 30.0
     monitor: float = 0.5
     sweep: float = 2.0
-    poll: float = 0.1
 
 
 class Executor:
@@ -85,6 +82,7 @@ class Executor:
         self._database_url = database_url
         self._identity = identity
         self._limits = {Queue.WORK: concurrency, Queue.CONTROL: _CONTROL_CONCURRENCY}
+        self._seats = {queue: asyncio.Semaphore(limit) for queue, limit in self._limits.items()}
         self._pace = pace or Pace()
         self._patience = patience or Patience()
         self._active: set[Work] = set()
@@ -122,33 +120,12 @@ class Executor:
 
         self._workflow = DBOS.workflow(name="job", max_recovery_attempts=None)(job)
         DBOS.launch()
-        for queue, limit in self._limits.items():
-            await DBOS.register_queue_async(
-                queue.value,
-                worker_concurrency=limit,
-                polling_interval_sec=self._pace.poll,
-                on_conflict="always_update",
-            )
-        await self._listened_to()
-        for job_id, queue in await asyncio.to_thread(self._store.handed_over):
-            await self._enqueue(job_id, queue)  # harmless where DBOS knows the job; needed where its file was lost
+        await self._start_lost()
         self._tasks = [
             asyncio.create_task(self._repeat(self._monitor, self._pace.monitor)),
             asyncio.create_task(self._repeat(self._hand_over, self._pace.sweep, self._nudged)),
             asyncio.create_task(self._repeat(self._rescue, self._pace.lease / 3)),
         ]
-
-    async def _listened_to(self) -> None:
-        """Wait for the threads that take jobs from new queues: DBOS looks for such queues once a second.
-
-        Whoever is told that we are ready must not wait for that with a first job. Without any sign of the threads we go
-        on; they are only late.
-        """
-        wanted = {f"queue-worker-{queue.value}" for queue in self._limits}
-        for _ in range(_LISTEN_TRIES):
-            if wanted <= {thread.name for thread in threading.enumerate()}:
-                return
-            await asyncio.sleep(0.05)
 
     async def stop(self, *, drain_s: float = 10.0) -> None:
         """Give running jobs ``drain_s`` seconds to end, then halt them; they go on at the next start."""
@@ -186,7 +163,8 @@ class Executor:
             return
         self._active.add(work)
         try:
-            await perform(work, self._steps, self._record, self._patience)
+            async with self._seats[work.job.command.queue]:  # those of a dead worker come without being asked for
+                await perform(work, self._steps, self._record, self._patience)
         except LeaseLost:
             _log.warning("job %s was taken over by another worker", job_id)
             raise asyncio.CancelledError from None
@@ -251,15 +229,23 @@ class Executor:
 
     async def _hand_over(self) -> None:
         for queue, limit in self._limits.items():
-            # A few more than run at once keep workers busy; more would give up the say about who is next.
-            for job_id in await asyncio.to_thread(self._store.ready, queue, 4 * limit):
-                await self._enqueue(job_id, queue)
+            for job_id in await asyncio.to_thread(self._store.ready, queue, limit, self._identity):
+                await self._start(job_id)
                 await asyncio.to_thread(self._store.mark_handed_over, job_id)
 
-    async def _enqueue(self, job_id: str, queue: Queue) -> None:
+    async def _start(self, job_id: str) -> None:
+        """Have DBOS run the job here, unless it knows it already: then it is being run, or will be."""
         assert self._workflow is not None
         with SetWorkflowID(job_id):
-            await DBOS.enqueue_workflow_async(queue.value, self._workflow, job_id)
+            await DBOS.start_workflow_async(self._workflow, job_id)
+
+    async def _start_lost(self) -> None:
+        """Jobs that DBOS had been given before its file was lost."""
+        given = await asyncio.to_thread(self._store.handed_over)
+        if given:
+            known = await DBOS.list_workflows_async(workflow_ids=given, load_input=False, load_output=False)
+            for job_id in set(given) - {status.workflow_id for status in known}:
+                await self._start(job_id)
 
     async def _monitor(self) -> None:
         """Keep our leases, and halt what was stopped or lost."""
@@ -275,23 +261,23 @@ class Executor:
     async def _rescue(self) -> None:
         """Start again what a dead worker left behind."""
         orphans = await asyncio.to_thread(self._store.take_over, self._identity, self._pace.lease)
-        for job_id, queue in [*orphans, *await self._never_claimed()]:
+        for job_id in [*orphans, *await self._never_claimed()]:
             _log.warning("job %s: its worker is gone, starting it again", job_id)
-            await DBOS.resume_workflow_async(job_id, queue_name=queue.value)
+            await DBOS.resume_workflow_async(job_id)
 
-    async def _never_claimed(self) -> list[tuple[str, Queue]]:
-        """Jobs that some worker took from the queue and died before it claimed them."""
-        untouched = dict(await asyncio.to_thread(lambda: self._store.handed_over(untouched=True)))
+    async def _never_claimed(self) -> list[str]:
+        """Jobs that some worker started and died before it claimed them."""
+        untouched = await asyncio.to_thread(partial(self._store.handed_over, untouched=True))
         if not untouched:
             return []
         taken = await DBOS.list_workflows_async(
-            workflow_ids=list(untouched), status="PENDING", load_input=False, load_output=False
+            workflow_ids=untouched, status="PENDING", load_input=False, load_output=False
         )
         oldest = (time.time() - self._pace.lease) * 1000
         return [
-            (status.workflow_id, untouched[status.workflow_id])
+            status.workflow_id
             for status in taken
-            if status.executor_id != self._identity and (status.dequeued_at or 0) < oldest
+            if status.executor_id != self._identity and (status.dequeued_at or status.created_at or 0) < oldest
         ]
 
 

@@ -315,15 +315,18 @@ class JobStore:
 
     # ── handing over to the executor ─────────────────────────────────────────────────────────────────────────────
 
-    def ready(self, queue: Queue, at_most: int) -> list[str]:
-        """Jobs to hand to the executor: the first unfinished of their lane, not handed over yet.
+    def ready(self, queue: Queue, at_most: int, owner: str) -> list[str]:
+        """Jobs to hand to the executor of one worker: the first unfinished of their lane, not handed over yet.
 
         The repository with the fewest jobs in work comes first, so that a thousand labels in one leave room for others.
 
         Args:
-            at_most: jobs of this queue that may be handed over and unfinished at a time, over all repositories.
+            at_most: jobs of this queue that the worker may have unfinished at a time; one that no worker has claimed
+                yet counts for each.
+            owner: the worker.
         """
-        handed_over = sa.and_(_unfinished, _jobs.c.queue == queue.value, _jobs.c.handed_over)
+        its = sa.or_(_jobs.c.owner == owner, _jobs.c.owner.is_(None))
+        handed_over = sa.and_(_unfinished, _jobs.c.queue == queue.value, _jobs.c.handed_over, its)
         earlier, busy = _jobs.alias("earlier"), _jobs.alias("busy")
         is_head = ~sa.exists().where(
             earlier.c.lane == _jobs.c.lane,
@@ -350,13 +353,13 @@ class JobStore:
         """After the executor has it: said twice is harmless, because the executor knows a job by its id."""
         self._update(sa.update(_jobs).where(_jobs.c.id == job_id).values(handed_over=True))
 
-    def handed_over(self, *, untouched: bool = False) -> list[tuple[str, Queue]]:
+    def handed_over(self, *, untouched: bool = False) -> list[str]:
         """Unfinished jobs that the executor was given; ``untouched``: only those that no worker ever took up."""
-        statement = sa.select(_jobs.c.id, _jobs.c.queue).where(_unfinished, _jobs.c.handed_over)
+        statement = sa.select(_jobs.c.id).where(_unfinished, _jobs.c.handed_over).order_by(_jobs.c.sequence)
         if untouched:
             statement = statement.where(_jobs.c.state == JobState.QUEUED.value)
         with self._read() as db:
-            return [(row.id, Queue(row.queue)) for row in db.execute(statement)]
+            return list(db.execute(statement).scalars())
 
     # ── leases ───────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -394,7 +397,7 @@ class JobStore:
             rows = db.execute(sa.select(_jobs.c.id, _jobs.c.fence, _jobs.c.cancelled_by).where(_held(leases))).all()
         return {Lease(row.id, row.fence): row.cancelled_by for row in rows}
 
-    def take_over(self, owner: str, seconds: float) -> list[tuple[str, Queue]]:
+    def take_over(self, owner: str, seconds: float) -> list[str]:
         """Win the jobs whose worker let its lease run out, each for one caller only.
 
         The old worker is fenced off. The winner must have the executor start the job again; should it die before
@@ -411,10 +414,10 @@ class JobStore:
                 _jobs.c.lease_until < self._now,
             )
             .values(owner=None, fence=_jobs.c.fence + 1, lease_until=self._now + seconds)
-            .returning(_jobs.c.id, _jobs.c.queue)
+            .returning(_jobs.c.id)
         )
         with self._write() as db:
-            return [(row.id, Queue(row.queue)) for row in db.execute(statement)]
+            return list(db.execute(statement).scalars())
 
     # ── progress and end ─────────────────────────────────────────────────────────────────────────────────────────
 

@@ -27,7 +27,7 @@ from app.server import build
 from app.webhooks.policy import Rules
 
 SECRET = b"a-webhook-secret"
-PACE = Pace(lease=1.5, monitor=0.05, sweep=0.2, poll=0.02)
+PACE = Pace(lease=1.5, monitor=0.05, sweep=0.2)
 
 
 class FolderSteps:

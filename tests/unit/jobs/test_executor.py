@@ -11,8 +11,9 @@ import sqlalchemy as sa
 
 from app.jobs.executor import Executor, Pace, _dbos_engine
 from app.jobs.store import JobStore, sqlite_url
-from tests.unit.jobs.making import add
-from tests.unit.jobs.serving import FolderSteps
+from app.jobs.types import JobState
+from tests.unit.jobs.making import add, command
+from tests.unit.jobs.serving import PACE, FolderSteps, read_log
 
 
 def test_the_clock_that_dbos_writes_into_its_tables_works_with_an_old_sqlite(tmp_path: Path) -> None:
@@ -31,7 +32,7 @@ def test_a_job_that_can_not_be_claimed_now_is_claimed_later(tmp_path: Path) -> N
     store = JobStore(sqlite_url(tmp_path / "jobs.sqlite"))
     job = add(store)
     steps = FolderSteps(tmp_path, 0.0)
-    pace = Pace(lease=0.2, monitor=0.05, sweep=0.2, poll=0.02)
+    pace = Pace(lease=0.2, monitor=0.05, sweep=0.2)
     executor = Executor(store, steps, database_url="", identity="one", pace=pace)
 
     def rename(old: str, new: str) -> None:
@@ -49,3 +50,32 @@ def test_a_job_that_can_not_be_claimed_now_is_claimed_later(tmp_path: Path) -> N
 
     assert asyncio.run(scene()) == job.id
     store.close()
+
+
+def test_no_more_jobs_run_than_there_is_room_for(tmp_path: Path) -> None:
+    """Also where they come without having been asked for, as those of a worker that died do."""
+    store = JobStore(sqlite_url(tmp_path / "jobs.sqlite"))
+    jobs = [add(store, command(number)) for number in range(6)]
+    for job in jobs[:4]:
+        store.mark_handed_over(job.id)  # DBOS, whose file is lost, had them
+    dbos = sqlite_url(tmp_path / "dbos.sqlite")
+
+    async def scene() -> None:
+        steps = FolderSteps(tmp_path, 0.05)
+        executor = Executor(store, steps, database_url=dbos, identity="one", concurrency=2, pace=PACE)
+        await executor.start()
+        try:
+            deadline = time.monotonic() + 60
+            while {job.state for job in store.recent(10)} != {JobState.DONE}:
+                assert time.monotonic() < deadline
+                await asyncio.sleep(0.02)
+        finally:
+            await executor.stop(drain_s=0.1)
+
+    asyncio.run(scene())
+    store.close()
+    running = peak = 0
+    for line in read_log(tmp_path):
+        running += {"run begins": 1, "run ends": -1}.get(line["what"], 0)
+        peak = max(peak, running)
+    assert peak == 2

@@ -145,8 +145,8 @@ def test_job_values_come_back_as_they_went_in(store: JobStore) -> None:
 # ── order ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def ready(store: JobStore, queue: Queue = Queue.WORK, at_most: int = 100) -> list[str]:
-    return store.ready(queue, at_most)
+def ready(store: JobStore, queue: Queue = Queue.WORK, at_most: int = 100, owner: str = "a") -> list[str]:
+    return store.ready(queue, at_most, owner)
 
 
 def test_one_job_of_an_issue_at_a_time_in_order(store: JobStore) -> None:
@@ -172,6 +172,11 @@ def test_many_jobs_of_one_repository_leave_room_for_others(store: JobStore) -> N
         store.mark_handed_over(job.id)
     assert ready(store, at_most=3) == [late.id], "two are in work already, and the other repository comes first"
     assert ready(store, at_most=2) == []
+    assert ready(store, at_most=2, owner="b") == [], "any of them may get what nobody has claimed"
+    for job in busy[:2]:
+        claim(store, job.id, "a")
+    assert ready(store, at_most=2) == []
+    assert ready(store, at_most=1, owner="b") == [late.id], "what others do leaves room for more"
 
 
 def test_jobs_the_executor_was_given(store: JobStore) -> None:
@@ -179,11 +184,11 @@ def test_jobs_the_executor_was_given(store: JobStore) -> None:
     for each in (job, stop):
         store.mark_handed_over(each.id)
         store.mark_handed_over(each.id)
-    assert store.handed_over() == [(job.id, Queue.WORK), (stop.id, Queue.CONTROL)]
+    assert store.handed_over() == [job.id, stop.id]
     lease = claim(store, job.id)
-    assert store.handed_over(untouched=True) == [(stop.id, Queue.CONTROL)]
+    assert store.handed_over(untouched=True) == [stop.id]
     store.finish(lease, DONE)
-    assert store.handed_over() == [(stop.id, Queue.CONTROL)]
+    assert store.handed_over() == [stop.id]
 
 
 # ── leases ───────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -235,7 +240,7 @@ def test_a_silent_worker_loses_its_job_to_one_other(store: JobStore) -> None:
     job = add(store)
     lost = claim(store, job.id, "a", seconds=-1)
     assert store.take_over("a", LONG) == [], "not by itself"
-    assert store.take_over("b", LONG) == [(job.id, Queue.WORK)]
+    assert store.take_over("b", LONG) == [job.id]
     assert store.take_over("c", LONG) == [], "one winner"
     assert_fenced(store, lost)
     store.renew([lost], LONG)
@@ -246,8 +251,8 @@ def test_a_silent_worker_loses_its_job_to_one_other(store: JobStore) -> None:
 def test_a_winner_that_dies_before_it_restarts_the_job_is_followed_by_another(store: JobStore) -> None:
     job = add(store)
     claim(store, job.id, "a", seconds=-1)
-    assert store.take_over("b", -1) == [(job.id, Queue.WORK)]
-    assert store.take_over("b", LONG) == [(job.id, Queue.WORK)]
+    assert store.take_over("b", -1) == [job.id]
+    assert store.take_over("b", LONG) == [job.id]
 
 
 def test_a_renewed_lease_is_not_taken(store: JobStore) -> None:
