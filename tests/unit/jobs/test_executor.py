@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import sqlite3
 import time
+from collections.abc import Callable
+from itertools import accumulate
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -60,22 +62,28 @@ def test_no_more_jobs_run_than_there_is_room_for(tmp_path: Path) -> None:
         store.mark_handed_over(job.id)  # DBOS, whose file is lost, had them
     dbos = sqlite_url(tmp_path / "dbos.sqlite")
 
+    async def until(seen: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while not seen():
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.02)
+
+    def runs() -> list[str]:
+        return [line["what"] for line in read_log(tmp_path) if line["what"].startswith("run ")]
+
     async def scene() -> None:
+        (tmp_path / "hold").touch()
         steps = FolderSteps(tmp_path, 0.05)
         executor = Executor(store, steps, database_url=dbos, identity="one", concurrency=2, pace=PACE)
         await executor.start()
         try:
-            deadline = time.monotonic() + 60
-            while {job.state for job in store.recent(10)} != {JobState.DONE}:
-                assert time.monotonic() < deadline
-                await asyncio.sleep(0.02)
+            await until(lambda: len(runs()) >= 2 and store.counts()[JobState.RUNNING] == 4)
+            (tmp_path / "go").touch()
+            await until(lambda: store.counts()[JobState.DONE] == 6)
         finally:
             await executor.stop(drain_s=0.1)
 
     asyncio.run(scene())
     store.close()
-    running = peak = 0
-    for line in read_log(tmp_path):
-        running += {"run begins": 1, "run ends": -1}.get(line["what"], 0)
-        peak = max(peak, running)
-    assert peak == 2
+    under_way = accumulate(1 if what == "run begins" else -1 for what in runs())
+    assert max(under_way) == 2
