@@ -13,9 +13,10 @@ a syntax error, proves nothing and is ``not_run``.
 
 from __future__ import annotations
 
+import itertools
 import re
 import secrets
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Final, Literal
@@ -55,7 +56,7 @@ def prove(
     """
     base = with_only_tests(draft)
     proofs: list[Proof] = []
-    for unit in _units(candidates(draft, before, after, unsteady)):
+    for unit in units(candidates(draft, before, after, unsteady), lambda test: harness.shown(draft, (test,))):
         red, green = _observe(harness, base, unit), _observe(harness, draft, unit)
         proofs += (_proof(harness, base, draft, test, red, green) for test in unit)
     return tuple(proofs)
@@ -191,15 +192,20 @@ def _end_of(message: str) -> str:
     return (marked or telling or lines[-1:] or [""])[0][:300]
 
 
-def _units(tests: Iterable[str]) -> Iterator[tuple[str, ...]]:
-    """Tests that are run together: the cases of one function, or of one file when there are many functions."""
-    functions: dict[str, list[str]] = {}
+def units(tests: Iterable[str], command: Callable[[str], Sequence[str]]) -> Iterator[tuple[str, ...]]:
+    """Tests that are run together: the cases of one function, or whatever one command can only run as a whole; those of
+    one file when there are many.
+
+    Args:
+        command: what runs one test.
+    """
+    together: dict[Sequence[str], list[str]] = {}
     for test in tests:
-        functions.setdefault(test.partition("[")[0], []).append(test)
-    if len(functions) <= SINGLE_LIMIT:
-        yield from map(tuple, functions.values())
+        together.setdefault(command(test.partition("[")[0]), []).append(test)
+    if len(together) <= SINGLE_LIMIT:
+        yield from map(tuple, together.values())
         return
     files: dict[str, list[str]] = {}
-    for function, cases in functions.items():
-        files.setdefault(function.partition("::")[0], []).extend(cases)
+    for test in itertools.chain.from_iterable(together.values()):
+        files.setdefault(test.partition("::")[0], []).append(test)
     yield from map(tuple, files.values())

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from agent.events import Listener
 from agent.types import Check, Coverage, Evidence, Impact, Outcome, Plan, Proof, RunResult, Stage, TestRun, Usage
@@ -170,7 +170,7 @@ def _check(console: Terminal, check: Check) -> None:
 
 
 def _proof(console: Terminal, proofs: Sequence[Proof]) -> None:
-    table = Table("test", "before", "after", title="Proof", title_justify="left")
+    table = Table(Column("test", overflow="fold"), "before", "after", title="Proof", title_justify="left")
     for proof in proofs:
         style = "" if proof.holds or proof.guards else "red"
         table.add_row(escape(proof.test), str(proof.on_base), str(proof.on_head), style=style)
@@ -186,7 +186,14 @@ def _coverage(console: Terminal, coverage: Coverage) -> None:
 
 
 def _impact(console: Terminal, impact: Sequence[Impact]) -> None:
-    table = Table("changed", "callers", "by name only", "run in a test", title="Blast radius", title_justify="left")
+    table = Table(
+        Column("changed", overflow="fold"),
+        "callers",
+        "by name only",
+        "run in a test",
+        title="Blast radius",
+        title_justify="left",
+    )
     for one in impact[:_SYMBOLS]:
         name = f"{one.symbol}{' (removed)' if one.removed else ''}"
         table.add_row(escape(name), str(one.resolved), str(one.by_name), f"{one.covered} of {one.count}")

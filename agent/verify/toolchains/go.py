@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 from collections import defaultdict
@@ -30,6 +31,7 @@ from sandbox.text import clean
 NAME: Final = "go"
 PROGRAMS: Final = ("go", "gofmt")
 INSTALLED: Final[Mapping[str, str]] = {"GOMODCACHE": f"{ENVIRONMENT}/go/mod", "GOTOOLCHAIN": "local"}
+_FUNCTION: Final = re.compile(r"^func ((?:Test|Fuzz|Example)\w*)\(", re.MULTILINE)
 _OUTCOMES: Final[Mapping[str, TestOutcome]] = {
     "pass": TestOutcome.PASSED,
     "fail": TestOutcome.FAILED,
@@ -54,10 +56,10 @@ def _calls(line: str) -> tuple[shell_line.Call, ...]:
 
 def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) -> Invocation:
     found = _calls(plan.line)
-    packages = tuple(dict.fromkeys(test.partition("::")[0] for test in selection))
-    names = tuple(dict.fromkeys(test.partition("::")[2] for test in selection if "::" in test))
-    whole = any("::" not in test for test in selection)
-    pattern = () if whole or not names else ("-run", _pattern(names))
+    chosen = [_chosen(test, files) for test in selection]
+    packages = tuple(dict.fromkeys(package for package, _ in chosen))
+    names = tuple(dict.fromkeys(itertools.chain.from_iterable(names for _, names in chosen)))
+    pattern = ("-run", _pattern(names)) if chosen and all(names for _, names in chosen) else ()
     wanted = (*pattern, *packages)
 
     def kept(old: str) -> str:
@@ -74,6 +76,17 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
         exits=GENERIC_EXITS,
         shown=spoken(shell_line.rewrite(plan.line, found, lambda _n, old: kept(old).rstrip()), wanted),
     )
+
+
+def _chosen(test: str, files: Files) -> tuple[str, tuple[str, ...]]:
+    """The package of an id or a file, and the tests that are meant; none stands for all of it."""
+    package, _, name = test.partition("::")
+    if name:
+        return package, (name,)
+    if not test.endswith(".go"):
+        return test, ()
+    folder = test.rpartition("/")[0]
+    return (f"./{folder}" if folder else "."), tuple(_FUNCTION.findall(text(files, test)))
 
 
 def _pattern(names: Sequence[str]) -> str:

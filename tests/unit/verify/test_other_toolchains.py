@@ -134,6 +134,24 @@ def test_go() -> None:
     assert call.argv[2].startswith("go test -json -count=1")
 
 
+def test_a_selected_file_of_go_is_its_tests_in_its_package() -> None:
+    tree = Snapshot(
+        {
+            "go.mod": b"",
+            "in/a_test.go": b"package in\n\nfunc TestA(t *testing.T) {}\nfunc helper() {}\nfunc ExampleB() {}\n",
+            "main_test.go": b"package main\n\nfunc TestMain(m *testing.M) {}\n",
+            "shared_test.go": b"package main\n",
+        }
+    )
+
+    def selected(*selection: str) -> tuple[str, ...]:
+        return TOOLCHAINS["go"].invoke(detect(tree, Commands()), tree, selection, "/v").argv[4:]
+
+    assert selected("in/a_test.go") == ("-run", "^(TestA|ExampleB)$", "./in")
+    assert selected("in/a_test.go", "ex::TestC") == ("-run", "^(TestA|ExampleB|TestC)$", "./in", "ex")
+    assert selected("in/a_test.go", "shared_test.go") == ("./in", "."), "all of a package that only helps others"
+
+
 def test_surefire_phpunit_and_rspec() -> None:
     xml = (
         '<testsuite name="ATest"><testcase classname="ex.ATest" name="adds"/>'

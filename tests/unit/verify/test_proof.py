@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.types import SuiteStatus, TestOutcome
 from agent.verify.compare import compare
-from agent.verify.proof import prove, with_only_tests
+from agent.verify.proof import SINGLE_LIMIT, prove, units, with_only_tests
 from tests.unit.verify.conftest import MakeBench
 
 FILES = {
@@ -70,6 +70,16 @@ def test_new_tests_go_from_red_to_green(bench: MakeBench) -> None:
     )
     assert proof.base_digest == with_only_tests(draft).tree_id() != made.base.tree_id()
     assert proof.head_digest == draft.tree_id()
+
+
+def test_what_one_command_runs_is_run_once() -> None:
+    def command(test: str) -> tuple[str, ...]:
+        return ("run", test.partition("/")[0])  # as Go does: the parts of a test come with the whole
+
+    few = ["p::TestA", "p::TestA/one", "p::TestB/one", "q::TestA[1]", "q::TestA[2]"]
+    assert list(units(few, command)) == [tuple(few[:2]), (few[2],), tuple(few[3:])]
+    many = [f"p::Test{number}" for number in range(SINGLE_LIMIT)]
+    assert list(units([*many, "q::Test"], command)) == [tuple(many), ("q::Test",)]
 
 
 def test_a_test_file_that_fails_to_load_for_another_reason_proves_nothing(bench: MakeBench) -> None:
