@@ -53,12 +53,12 @@ class Watch:
         return self.progress
 
     def _enter(self, stage: Stage, at: float) -> None:
-        """A stage that comes again goes on where it was."""
+        """A stage that comes again goes on where it was; what was said of it then counts no more."""
         settled = self._settled(at)
         again = next((state for state in settled if state.stage is stage), StageState(stage, "running"))
         others = tuple(state for state in settled if state.stage is not stage)
         self._entered_at = at
-        self._progress = replace(self._progress, stages=(*others, replace(again, state="running")), now="")
+        self._progress = replace(self._progress, stages=(*others, replace(again, state="running", note="")), now="")
 
     def _settled(self, at: float) -> tuple[StageState, ...]:
         spent = max(0.0, at - self._entered_at)

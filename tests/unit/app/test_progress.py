@@ -24,11 +24,15 @@ def test_a_stage_is_done_when_the_next_begins() -> None:
 
 def test_a_stage_that_comes_again_adds_up_and_stands_last() -> None:
     watch = Watch(began=0.0)
-    for name, at in ((Stage.WORK, 0.0), (Stage.VERIFY, 2.0), (Stage.WORK, 5.0), (Stage.VERIFY, 6.0)):
+    for name, at in ((Stage.WORK, 0.0), (Stage.VERIFY, 2.0)):
+        watch.see(stage(name, at))
+    watch.see({"kind": "decision", "accepted": False, "problems": ["a", "b"]})
+    assert watch.progress.stages[-1].note == "2 to repair"
+    for name, at in ((Stage.WORK, 5.0), (Stage.VERIFY, 6.0)):
         watch.see(stage(name, at))
     work, verify = watch.progress.stages
     assert (work.stage, work.seconds) == (Stage.WORK, 3.0)
-    assert (verify.stage, verify.state, verify.seconds) == (Stage.VERIFY, "running", 3.0)
+    assert (verify.stage, verify.state, verify.seconds, verify.note) == (Stage.VERIFY, "running", 3.0, "")
 
 
 def test_tests_and_tools_are_told() -> None:
