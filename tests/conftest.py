@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.git import Git
 from app.devhub.devhub import DevHub, new_key
 from app.devhub.hub import API
 from app.devhub.serving import serving
@@ -14,6 +15,7 @@ from tests.support import fetch_descriptions
 from tests.support.github_scene import Scene, set_up
 from tests.support.openapi import Checked, Description
 from tests.support.receiver import Receiver, receiving
+from tests.support.repository import Repository
 
 UNCHECKED = pytest.StashKey[str]()
 
@@ -55,6 +57,24 @@ def devhub(tmp_path: Path, github_checks: Checked) -> Iterator[DevHub]:
 def scene(devhub: DevHub, app_key: str) -> Scene:
     """``acme/widget`` on the stand-in, with an App that is installed there."""
     return set_up(devhub, app_key)
+
+
+@pytest.fixture
+def origin(tmp_path: Path) -> Repository:
+    """An empty repository, as a person has it."""
+    return Repository(tmp_path / "origin")
+
+
+@pytest.fixture
+def git(tmp_path: Path) -> Iterator[Git]:
+    """An empty repository of our own, to fetch into."""
+    with Git.init(tmp_path / "own.git") as git:
+        yield git
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
 
 
 @pytest.fixture

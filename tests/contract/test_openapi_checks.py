@@ -11,23 +11,13 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
-from tests.support.github_scene import NAME, OWNER, Scene
+from tests.support.github_scene import NAME, OWNER, Scene, refusal
 from tests.support.openapi import Checked
-
-
-@pytest.fixture
-def client(scene: Scene) -> GitHub:
-    return scene.as_installation()
 
 
 @pytest.fixture
 def sha(scene: Scene) -> str:
     return scene.repo.branches()["main"]
-
-
-def refusal(failed: pytest.ExceptionInfo[RequestFailed]) -> tuple[int, str]:
-    response = failed.value.response
-    return response.status_code, response.json()["message"]
 
 
 def output(annotations: int = 0) -> dict[str, Any]:

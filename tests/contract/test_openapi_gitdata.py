@@ -9,20 +9,10 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
-from tests.support.github_scene import NAME, OWNER, Scene
+from tests.support.github_scene import NAME, OWNER, Scene, refusal
 from tests.support.openapi import Checked
 
 NOWHERE = "0123456789" * 4
-
-
-@pytest.fixture
-def client(scene: Scene) -> GitHub:
-    return scene.as_installation()
-
-
-def refusal(failed: pytest.ExceptionInfo[RequestFailed]) -> tuple[int, str]:
-    response = failed.value.response
-    return response.status_code, response.json()["message"]
 
 
 def file(path: str, content: str | None, mode: str = "100644") -> dict[str, str | None]:

@@ -6,18 +6,8 @@ import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
-from tests.support.github_scene import NAME, OWNER, Scene
+from tests.support.github_scene import NAME, OWNER, Scene, refusal
 from tests.support.openapi import Checked
-
-
-@pytest.fixture
-def client(scene: Scene) -> GitHub:
-    return scene.as_installation()
-
-
-def refusal(failed: pytest.ExceptionInfo[RequestFailed]) -> tuple[int, str]:
-    response = failed.value.response
-    return response.status_code, response.json()["message"]
 
 
 def test_a_repository_is_read(client: GitHub) -> None:

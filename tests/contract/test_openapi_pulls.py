@@ -13,11 +13,6 @@ FIXED = "def total(items):\n    return sum(items)\n"
 
 
 @pytest.fixture
-def client(scene: Scene) -> GitHub:
-    return scene.as_installation()
-
-
-@pytest.fixture
 def number(scene: Scene) -> int:
     """A pull request by ``alice``."""
     scene.repo.commit({"src/widget.py": FIXED}, branch="topic", by="alice")

@@ -25,11 +25,6 @@ SECRET = b"a-webhook-secret"
 Example = tuple[str, dict[str, Any]]
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 @pytest.fixture(scope="module")
 def examples() -> list[Example]:
     try:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+import pytest
 from githubkit import AppAuthStrategy, AppInstallationAuthStrategy, GitHub, TokenAuthStrategy
 from githubkit.cache import MemCacheStrategy
+from githubkit.exception import RequestFailed
 
 from app.devhub.devhub import AppKeys, DevHub, Repo
 
@@ -67,3 +69,9 @@ def set_up(hub: DevHub, key: str, *, webhook_url: str = "", private: bool = True
     repo.permit("alice", "write")
     keys = hub.create_app(private_key=key, webhook_url=webhook_url)
     return Scene(hub, repo, keys, hub.install(keys.id, OWNER))
+
+
+def refusal(failed: pytest.ExceptionInfo[RequestFailed]) -> tuple[int, str]:
+    """Status and message of a request that was refused."""
+    response = failed.value.response
+    return response.status_code, response.json()["message"]

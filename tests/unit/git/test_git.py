@@ -27,17 +27,6 @@ from sandbox import process
 from tests.support.repository import Repository
 
 
-@pytest.fixture
-def origin(tmp_path: Path) -> Repository:
-    return Repository(tmp_path / "origin")
-
-
-@pytest.fixture
-def git(tmp_path: Path) -> Iterator[Git]:
-    with Git.init(tmp_path / "own.git") as git:
-        yield git
-
-
 def fetched(git: Git, origin: Repository) -> str:
     return git.fetch(origin.url, "refs/heads/main")
 

@@ -25,11 +25,6 @@ STAGES = ["authorise", "acknowledge", "prepare", "run", "authorise", "publish", 
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def store(tmp_path: Path) -> Iterator[JobStore]:
     store = JobStore(sqlite_url(tmp_path / "jobs.sqlite"))
     yield store

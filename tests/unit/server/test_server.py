@@ -28,11 +28,6 @@ from tests.unit.jobs.serving import FolderSteps
 pytestmark = pytest.mark.anyio
 
 
-@pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
 def names(folder: Path) -> list[str]:
     return [path.name for path in folder.iterdir()]
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,17 +14,6 @@ from agent.paths import PathRefused
 from agent.tree import BaseTree, Binary, CaseTwin, Draft, NotAFile, NotFound, Quota
 from agent.types import ChangeSet, FileChange
 from tests.support.repository import Repository
-
-
-@pytest.fixture
-def origin(tmp_path: Path) -> Repository:
-    return Repository(tmp_path / "origin")
-
-
-@pytest.fixture
-def git(tmp_path: Path) -> Iterator[Git]:
-    with Git.init(tmp_path / "own.git") as git:
-        yield git
 
 
 def load(git: Git, origin: Repository, quota: Quota | None = None) -> BaseTree:

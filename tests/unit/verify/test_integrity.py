@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 import pytest
 
@@ -24,17 +23,6 @@ def plan(test_changes: str = "", *files: str) -> Plan:
     return Plan(intent="bug_fix", summary="s", steps=steps)
 
 
-@pytest.fixture
-def repository(tmp_path: Path) -> Repository:
-    return Repository(tmp_path / "origin")
-
-
-@pytest.fixture
-def git(tmp_path: Path) -> Iterator[Git]:
-    with Git.init(tmp_path / "own.git") as git:
-        yield git
-
-
 class Changes:
     def __init__(self, repository: Repository, git: Git) -> None:
         self._repository, self._git = repository, git
@@ -52,8 +40,8 @@ class Changes:
 
 
 @pytest.fixture
-def findings(repository: Repository, git: Git) -> Changes:
-    return Changes(repository, git)
+def findings(origin: Repository, git: Git) -> Changes:
+    return Changes(origin, git)
 
 
 HEAD = "import pytest, unittest, contextlib\nfrom calc import add\n\n"

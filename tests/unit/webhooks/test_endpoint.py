@@ -30,11 +30,6 @@ GUID = "5f1c0b1e-0000-4000-8000-000000000001"
 
 
 @pytest.fixture
-def anyio_backend() -> str:
-    return "asyncio"
-
-
-@pytest.fixture
 def store(tmp_path: Path) -> Iterator[JobStore]:
     store = JobStore(sqlite_url(tmp_path / "jobs.sqlite"), room=Room(30))
     yield store
