@@ -14,18 +14,33 @@ from ssl import SSLContext
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+from agent.errors import OperatorError
+
 _LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|::1")
 """This machine: for a proxy, that would be another one."""
+_SPOKEN = ("http", "https")
 _AUTHORITIES = {"http.sslCAInfo": "SSL_CERT_FILE", "http.sslCAPath": "SSL_CERT_DIR"}
 
 
 def proxy_for(url: str) -> str | None:
-    """The URL of the proxy that requests to ``url`` go through; it may hold a password. ``None``: they go straight."""
+    """The URL of the proxy that requests to ``url`` go through; it may hold a password. ``None``: they go straight.
+
+    Raises:
+        OperatorError: it is a proxy that not all of us can speak with.
+    """
     parts = urlsplit(url)
     if _LOOPBACK.fullmatch(parts.hostname or "") or proxy_bypass(parts.netloc):
         return None
     proxies = getproxies()
-    return proxies.get(parts.scheme) or proxies.get("all")
+    proxy = proxies.get(parts.scheme) or proxies.get("all")
+    kind = urlsplit(proxy).scheme if proxy else "http"
+    if kind not in _SPOKEN:
+        raise OperatorError(
+            f"The way to {parts.hostname} leads through a proxy of the kind {kind!r}, which Graftsmith can't use",
+            why="HTTPS_PROXY, HTTP_PROXY or ALL_PROXY names it",
+            todo="Name an HTTP proxy (http://host:port) there, or the host in NO_PROXY if it is reached without one",
+        )
+    return proxy
 
 
 @cache

@@ -22,7 +22,7 @@ from agent.model.errors import MalformedReply, Recovery, StreamBroken, TimedOut,
 from agent.model.recorded import CallLog, OpenCall
 from agent.model.tokens import Counter, estimate_tokens
 from agent.model.types import CallUsage, JsonSchema, Message, OnText, Reply, ToolSpec
-from agent.outside import tls
+from agent.outside import proxy_for, tls
 from agent.types import ModelEndpoint, RunSpec
 
 RESTARTED = "\n[the reply broke off and begins again]\n"
@@ -64,7 +64,13 @@ class Link:
         self._idle = 0
         timeout = httpx.Timeout(limits.read_s, connect=limits.connect_s)
         # Redirects are not followed: the key would go wherever the answer points.
-        self._http = httpx.Client(timeout=timeout, follow_redirects=False, verify=tls())
+        self._http = httpx.Client(
+            timeout=timeout,
+            follow_redirects=False,
+            verify=tls(),
+            proxy=proxy_for(endpoint.base_url),
+            trust_env=False,
+        )
         self._openai = openai.OpenAI(
             api_key=endpoint.api_key or "none",
             base_url=endpoint.base_url,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
+import httpx
 import openai
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
@@ -12,10 +14,12 @@ from agent.context.semantic import InputRefused
 from agent.errors import OperatorError, RetryLater
 from agent.model.tokens import estimate_tokens
 from agent.model.types import CallUsage
+from agent.outside import proxy_for, tls
 from agent.types import ModelEndpoint
 
 _PASSING = (openai.APIConnectionError, openai.RateLimitError, openai.InternalServerError)
 _REFUSED = (400, 413, 422)
+_PATIENCE_S = 60.0
 
 
 class OpenAIEmbedder:
@@ -39,7 +43,11 @@ class OpenAIEmbedder:
             api_key=endpoint.api_key or "none",
             base_url=endpoint.base_url,
             max_retries=0,
-            timeout=60.0,
+            timeout=_PATIENCE_S,
+            http_client=cast(
+                Any,  # see ``client.Link``
+                httpx.Client(timeout=_PATIENCE_S, verify=tls(), proxy=proxy_for(endpoint.base_url), trust_env=False),
+            ),
         )
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:

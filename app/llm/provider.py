@@ -16,6 +16,7 @@ import httpx
 
 from agent.errors import OperatorError
 from agent.model import faults
+from agent.outside import proxy_for, tls
 from app.llm import requests
 from app.llm.requests import Refused
 
@@ -43,7 +44,7 @@ class Provider:
     """Sends completions and texts to embed to ``base_url``.
 
     Raises:
-        OperatorError: the address is no web address.
+        OperatorError: the address is no web address, or can't be reached as this machine is told to reach it.
     """
 
     def __init__(self, base_url: str, api_key: str, limits: Limits) -> None:
@@ -59,7 +60,9 @@ class Provider:
         self._limit_name = requests.LIMIT_NAMES[0]
         timeout = httpx.Timeout(limits.idle_s, connect=limits.connect_s)
         # A redirect would carry the key, or the conversation, wherever the answer points.
-        self._http = httpx.AsyncClient(timeout=timeout, follow_redirects=False)
+        self._http = httpx.AsyncClient(
+            timeout=timeout, follow_redirects=False, verify=tls(), proxy=proxy_for(base_url), trust_env=False
+        )
 
     async def aclose(self) -> None:
         await self._http.aclose()

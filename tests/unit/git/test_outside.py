@@ -1,4 +1,4 @@
-"""Behind a proxy, or with an authority of one's own: git and the API client get out as other clients do."""
+"""Behind a proxy, or with an authority of one's own: git, the API and the models are reached as others reach them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import ipaddress
 import ssl
 import threading
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -20,7 +21,12 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from agent import outside
 from agent.errors import GraftsmithError, OperatorError
 from agent.git import Git
+from agent.model.client import CallLimits, ModelClient
+from agent.model.embeddings import OpenAIEmbedder
+from agent.model.types import Message
+from agent.types import ModelEndpoint
 from app.github.api import Connections
+from app.llm.provider import Limits, Provider
 
 VARIABLES = [f"{kind}_proxy" for kind in ("http", "https", "all", "no")]
 
@@ -39,6 +45,8 @@ class Handler(BaseHTTPRequestHandler):
     def do_GET(self) -> None:
         self.server.asked.append(self.path)
         self.send_error(404)
+
+    do_POST = do_GET
 
     def log_message(self, *_: object) -> None:
         pass
@@ -75,8 +83,28 @@ def by_api(url: str, _folder: Path) -> None:
     asyncio.run(ask())
 
 
+def by_model(url: str, _folder: Path) -> None:
+    endpoint = ModelEndpoint(base_url=f"{url}/v1", api_key="a-key", model="m")
+    ModelClient(endpoint, limits=CallLimits(total_s=1.0)).complete([Message(role="user", content="hello")])
+
+
+def by_embedder(url: str, _folder: Path) -> None:
+    OpenAIEmbedder(ModelEndpoint(base_url=f"{url}/v1", api_key="a-key", model="m"), tries=1).embed(["hello"])
+
+
+def by_provider(url: str, _folder: Path) -> None:
+    async def ask() -> None:
+        provider = Provider(f"{url}/v1", "a-key", Limits())
+        try:
+            await provider.open({"model": "m", "messages": []})
+        finally:
+            await provider.aclose()
+
+    asyncio.run(ask())
+
+
 Ask = Callable[[str, Path], None]
-WAYS = pytest.mark.parametrize("ask", [by_git, by_api])
+WAYS = pytest.mark.parametrize("ask", [by_git, by_api, by_model, by_embedder, by_provider])
 
 
 @WAYS
@@ -85,14 +113,23 @@ def test_through_the_proxy_of_the_environment(
 ) -> None:
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{server.server_port}")
     monkeypatch.setenv("no_proxy", "straight.invalid")
-    try:
+    with suppress(GraftsmithError):  # there is no repository, and no model
         ask("http://git.invalid", tmp_path)
-    except GraftsmithError as error:
-        assert "no git repository" in str(error)
     assert server.asked and server.asked[0].startswith("http://git.invalid/")
     with pytest.raises((GraftsmithError, httpx.ConnectError)):
         ask("http://straight.invalid", tmp_path)
     assert len(server.asked) == 1
+
+
+@WAYS
+def test_a_proxy_of_another_kind_is_named_with_what_to_do(
+    ask: Ask, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("all_proxy", f"socks5://user:pass-7f3a@127.0.0.1:{server.server_port}")
+    with pytest.raises(OperatorError, match=r"git\.invalid .*'socks5'.*http://host:port") as raised:
+        ask("http://git.invalid", tmp_path)
+    assert "7f3a" not in str(raised.value)
+    assert server.asked == []
 
 
 @pytest.mark.parametrize("host", ["localhost:8010", "127.0.0.1", "[::1]:80"])
@@ -103,7 +140,7 @@ def test_this_machine_is_never_asked_of_a_proxy(host: str, monkeypatch: pytest.M
     assert outside.proxy_for("http://git.invalid/") == "http://proxy.invalid"
 
 
-@WAYS
+@pytest.mark.parametrize("ask", [by_git, by_api])
 def test_an_authority_of_ones_own(ask: object, server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     certificate = issued(tmp_path)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -115,10 +152,8 @@ def test_an_authority_of_ones_own(ask: object, server: Server, tmp_path: Path, m
     assert server.asked == []
     monkeypatch.setenv("SSL_CERT_FILE", str(certificate))
     outside.tls.cache_clear()
-    try:
+    with suppress(GraftsmithError):
         ask(url, tmp_path)
-    except GraftsmithError as error:
-        assert "no git repository" in str(error)
     assert len(server.asked) == 1
 
 
