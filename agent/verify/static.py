@@ -55,9 +55,12 @@ class Linter:
     """It ends with 0 also where it found something."""
 
 
-_AT: Final = r"^(?:vet: )?(?P<path>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:?)?\s*"
-_MYPY: Final = "python3 -m mypy --no-error-summary --show-error-codes --cache-dir=/tmp/mypy"
+_AT: Final = r"^(?:vet: )?(?P<path>[^\s:][^:\n]*):(?P<line>\d+):(?:\d+:){0,3}\s*"
+# What the target sets for its own eyes (another format, source lines, repairs on the spot) is set back.
+_MYPY: Final = "python3 -m mypy --no-error-summary --show-error-codes --no-pretty --cache-dir=/tmp/mypy"
 _NODE: Final = 'PATH="$PWD/node_modules/.bin:$PATH" '
+_TSC: Final = r"^(?P<path>[^\s(][^(\n]*)\((?P<line>\d+),\d+\): error (?P<rule>TS\d+): (?P<message>.*)$"
+_TS: Final = (".ts", ".tsx", ".mts", ".cts")
 _PYRIGHT: Final = (
     r"^\s*(?P<path>[^\s:][^:\n]*):(?P<line>\d+):\d+ - error: "
     r"(?P<message>.*?)(?:(?:\n[ \u00a0]{4}.*)*? \((?P<rule>report\w+)\))?$"
@@ -66,14 +69,14 @@ _PYRIGHT: Final = (
 LINTERS: Final = (
     Linter(
         "ruff",
-        'python3 -m ruff check --no-cache --output-format concise -- "$@"',
+        'python3 -m ruff check --no-cache --no-fix --no-fix-only --output-format concise -- "$@"',
         (".py", ".pyi"),
         (("ruff.toml", "."), (".ruff.toml", "."), ("pyproject.toml", r"(?m)^\[tool\.ruff")),
         _AT + r"(?P<rule>[A-Z]+\d+|invalid-syntax:?|SyntaxError:) (?P<message>.*)$",
     ),
     Linter(
         "flake8",
-        'python3 -m flake8 -- "$@"',
+        'python3 -m flake8 --format=default -- "$@"',
         (".py",),
         ((".flake8", "."), ("setup.cfg", r"(?m)^\[flake8\]"), ("tox.ini", r"(?m)^\[flake8\]")),
         _AT + r"(?P<rule>[A-Z]+\d+) (?P<message>.*)$",
@@ -125,10 +128,19 @@ LINTERS: Final = (
     Linter(
         "tsc",
         "",
-        (".ts", ".tsx", ".mts", ".cts"),
-        (("tsconfig.json", "."),),
-        r"^(?P<path>[^\s(][^(\n]*)\((?P<line>\d+),\d+\): error (?P<rule>TS\d+): (?P<message>.*)$",
+        _TS,
+        (("tsconfig.json", r'(?s)\A(?!.*"references"\s*:).'),),
+        _TSC,
         project=_NODE + "tsc --noEmit --pretty false -p .",
+    ),
+    # Such a file often names other projects and no file of its own; only a build looks at them.
+    Linter(
+        "tsc",
+        "",
+        _TS,
+        (("tsconfig.json", r'"references"\s*:'),),
+        _TSC,
+        project=_NODE + "tsc --build --pretty false",
     ),
     Linter("go vet", "", (".go",), (("go.mod", "."),), _AT + r"(?P<message>.*)$", project="go vet ./..."),
     Linter(
@@ -305,15 +317,18 @@ def _run(linter: Linter, harness: Harness, draft: Draft, way: Way, until: float)
     seconds = min(way.seconds, until - time.monotonic())
     if seconds <= 0:
         return _Said(silent=_NO_TIME)
-    argv = shell(way.line, *(path if path == "." else f"./{path}" for path in way.files))
+    argv = shell(f"pwd -P\n{way.line}", *(path if path == "." else f"./{path}" for path in way.files))
     finished = harness.command(draft, argv, seconds, fresh=True)
     silent = _silent(linter, way, finished)
     if silent or (finished.exit_code == 0 and not linter.warns):
         return _Said(silent=silent)
-    found = tuple(read(linter, clean(finished.output), harness.workspace.spec.view))
-    if not found and finished.exit_code != 0:
+    place, _, said = clean(finished.output).partition("\n")
+    found = tuple(read(linter, said, harness.workspace.spec.view, place))
+    asked = found if way.whole else tuple(finding for finding in found if finding.path in way.files)
+    # A type checker may have something against what these files import; any other tool was asked about no more.
+    if finished.exit_code != 0 and not (found if linter.project else asked):
         return _Said(silent=f"it ended with exit code {finished.exit_code} and named no line")
-    return _Said(found if way.whole else tuple(finding for finding in found if finding.path in way.files))
+    return _Said(asked)
 
 
 _ABSENT: Final = "it is not installed"
@@ -340,29 +355,34 @@ _MISSING: Final = re.compile(
 )
 
 
-def read(linter: Linter, output: str, view: str) -> Iterator[Finding]:
-    """What a linter's output holds, with paths below the checkout ``view``; nothing where it says something else."""
-    return _of_eslint(output, view) if linter.name == "eslint" else _of_lines(linter, output, view)
+def read(linter: Linter, output: str, *views: str) -> Iterator[Finding]:
+    """What a linter's output holds; nothing where it says something else.
+
+    Args:
+        views: where the checkout is. Where a link leads to it, tools may name either place.
+    """
+    return _of_eslint(output, views) if linter.name == "eslint" else _of_lines(linter, output, views)
 
 
-def _of_lines(linter: Linter, output: str, view: str) -> Iterator[Finding]:
+def _of_lines(linter: Linter, output: str, views: Sequence[str]) -> Iterator[Finding]:
     for match in re.finditer(linter.pattern, output, re.MULTILINE):
         groups = match.groupdict()
-        yield _finding(groups["path"], view, int(groups["line"]), groups.get("rule") or "", groups["message"])
+        yield _finding(groups["path"], views, int(groups["line"]), groups.get("rule") or "", groups["message"])
 
 
-def _of_eslint(output: str, view: str) -> Iterator[Finding]:
+def _of_eslint(output: str, views: Sequence[str]) -> Iterator[Finding]:
     try:
         for file in json.loads(output[output.index("[") :]):
             for said in (message for message in file["messages"] if message["severity"] > 1):  # 1 is a warning
                 line, rule = int(said.get("line") or 0), str(said["ruleId"] or "")
-                yield _finding(str(file["filePath"]), view, line, rule, str(said["message"]))
+                yield _finding(str(file["filePath"]), views, line, rule, str(said["message"]))
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         return  # a crash of the tool itself, on the base too
 
 
-def _finding(path: str, view: str, line: int, rule: str, message: str) -> Finding:
-    inside = path.removeprefix(f"{view}/").removeprefix("./")
+def _finding(path: str, views: Sequence[str], line: int, rule: str, message: str) -> Finding:
+    view = next((view for view in views if path.startswith(f"{view}/")), "")
+    inside = path.removeprefix(f"{view}/" if view else "./")
     return Finding(path=inside, line=line, rule=rule.strip(":"), message=message[:_MESSAGE_CHARS])
 
 

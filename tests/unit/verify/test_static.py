@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import importlib.metadata
 import shutil
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -16,6 +17,7 @@ from agent.tree import Draft
 from agent.types import Check, Finding
 from agent.verify.impact import importers
 from agent.verify.static import LINTERS, SHOWN, Linters, read, syntax, ways
+from sandbox import Sandbox
 from tests.unit.index.test_languages import SAMPLES
 from tests.unit.verify.conftest import Bench, MakeBench, make_environment
 
@@ -25,7 +27,8 @@ import sys
 from pathlib import Path
 found = [
     f"{path}:{n}:1: W1 no print on line {n}"
-    for path in sys.argv[2:] for n, line in enumerate(Path(path).read_text().splitlines(), 1) if "print" in line
+    for path in sys.argv[sys.argv.index("--") + 1:]
+    for n, line in enumerate(Path(path).read_text().splitlines(), 1) if "print" in line
 ]
 print("\\n".join(found))
 raise SystemExit(bool(found))
@@ -106,6 +109,42 @@ def test_only_new_findings_of_configured_linters_count(bench: MakeBench) -> None
     assert linted(made, made.draft({"README": "x"})) == ()
 
 
+def test_a_tool_that_names_files_by_where_links_lead_to_is_understood(sandbox: Sandbox, tools: str) -> None:
+    """In a sandbox /var/tmp is a link to /tmp; without namespaces, the whole checkout is seen through one."""
+    said = FLAKE8.replace('f"{path}:', 'f"{Path(path).resolve()}:')
+    files = {".flake8": "[flake8]\n", "flake8.py": said, "a.py": "print(1)\n", "b/a.py": ""}
+    with TemporaryDirectory(dir="/var/tmp") as folder, ExitStack() as stack:
+        Path(folder).chmod(0o755)
+        made = Bench(Path(folder), stack, sandbox, files, path=tools)
+        (check,) = linted(made, made.draft({"a.py": "print(1)\nprint(2)\n", "b/a.py": "print(1)\n"}))
+        assert [found.place for found in check.found] == ["a.py:2", "b/a.py:1"]
+
+
+def test_a_linter_that_names_none_of_the_files_has_said_nothing(bench: MakeBench) -> None:
+    said = FLAKE8.replace("{path}", "/nobody/knows/this")
+    made = bench({".flake8": "[flake8]\n", "flake8.py": said, "a.py": "print(1)\n"})
+    (check,) = linted(made, made.draft({"a.py": "print(1)\nprint(2)\n"}))
+    assert check.silent == "it ended with exit code 1 and named no line"
+
+
+@pytest.mark.parametrize(
+    ("config", "asked"),
+    [
+        ('{"compilerOptions": {"strict": true}}', "--noEmit --pretty false -p ."),
+        ('{"files": [],\n "references": [{"path": "./app"}]}', "--build --pretty false"),
+    ],
+)
+def test_projects_that_only_name_others_are_built(bench: MakeBench, tmp_path: Path, config: str, asked: str) -> None:
+    program = tmp_path / ".bin" / "tsc"
+    program.parent.mkdir()
+    program.write_text('#!/bin/sh\n[ -s a.ts ] || exit 0\necho "a.ts(1,2): error TS1: $*"\nexit 2\n')
+    program.chmod(0o755)
+    files = {"tsconfig.json": config, "a.ts": "", "test_it.py": "", ".gitignore": "node_modules\n"}
+    made = bench(files, node_modules=tmp_path)
+    (check,) = linted(made, made.draft({"a.ts": "x"}))
+    assert [found.message for found in check.found] == [asked]
+
+
 def test_a_flood_of_findings_is_cut_and_counted(bench: MakeBench) -> None:
     made = bench({".flake8": "[flake8]\n", "flake8.py": FLAKE8})
     (check,) = linted(made, made.draft({"a.py": "print(1)\n" * 500}))
@@ -173,7 +212,9 @@ def _copied(name: str, environment: Path, packages: Path) -> None:
 
 
 def test_the_real_ruff(bench: MakeBench, with_ruff: str) -> None:
-    made = bench({"ruff.toml": 'lint.select = ["F"]\n', "a.py": "import os\n", "test_a.py": ""}, path=with_ruff)
+    made = bench(
+        {"ruff.toml": 'fix = true\nlint.select = ["F"]\n', "a.py": "import os\n", "test_a.py": ""}, path=with_ruff
+    )
     (check,) = linted(made, made.draft({"a.py": "\n\nimport os\nimport sys\n\nprint(y)\n"}))
     assert [(finding.place, finding.rule) for finding in check.found] == [("a.py:4", "F401"), ("a.py:6", "F821")]
     assert linted(made, made.draft({"a.py": "import os\n\nprint(os)\n"})) == (Check(level="static", tool="ruff"),)
@@ -204,7 +245,7 @@ def typed(made: Bench, linters: Linters, **files: str | None) -> Check:
     "config",
     [
         {"mypy.ini": "[mypy]\n"},
-        {"mypy.ini": "[mypy]\nstrict = False\nfiles = pkg\n"},
+        {"mypy.ini": "[mypy]\nstrict = False\npretty = True\nshow_error_end = True\nfiles = pkg\n"},
         {"x/clash.py": "", "y/clash.py": "", "mypy.ini": "[mypy]\n"},  # the whole can't be checked: only what is near
     ],
 )
@@ -318,7 +359,8 @@ def test_the_real_tools_tell_what_is_new_and_only_that(name: str, bench: MakeBen
     assert message in check.found[0].message
 
 
-# What each tool wrote (pyright 1.1.414, TypeScript 7.0, ESLint 10.15, mypy 1, Go 1.19, cargo 1.95).
+# What each tool wrote (pyright 1.1.414, TypeScript 7.0, ESLint 10.15, mypy 1, Go 1.19, cargo 1.95; and, behind a comma,
+# TypeScript 5.9, ESLint 9.39, mypy 1.18, flake8 7.3, ruff 0.14).
 OUTPUTS = {
     "pyright": (
         '/v/pkg/a.py\n  /v/pkg/a.py:4:10 - error: Type "str" is not assignable to declared type "int"\n'
@@ -376,6 +418,29 @@ OUTPUTS = {
         "warning: build failed, waiting for other jobs to finish...\n",
         [("src/lib.rs:4", "warning"), ("src/lib.rs:8", "warning"), ("src/lib.rs:9", "error[E0308]")],
     ),
+    "tsc, 5": (
+        "p/b.ts(2,14): error TS2322: Type 'string' is not assignable to type 'number'.\n",
+        [("p/b.ts:2", "TS2322")],
+    ),
+    "eslint, 9": (
+        '[{"filePath":"/v/a.mjs","messages":[{"ruleId":"no-undef","severity":2,"message":"\'y\' is not defined.",'
+        '"line":3,"column":18,"nodeType":"Identifier","messageId":"undef","endLine":3,"endColumn":19}],'
+        '"suppressedMessages":[],"errorCount":1,"fatalErrorCount":0,"warningCount":0,"fixableErrorCount":0,'
+        '"fixableWarningCount":0,"source":"\\nconst unused = 1;\\nexport const x = y;\\n","usedDeprecatedRules":[]}]\n',
+        [("a.mjs:3", "no-undef")],
+    ),
+    "mypy, 1.18": (
+        'pkg/b.py:3:7:3:7: error: Argument 1 to "f" has incompatible type "int"; expected "str"  [arg-type]\n',
+        [("pkg/b.py:3", "arg-type")],
+    ),
+    "flake8, 7.3": (
+        "./a.py:2:7: E999 SyntaxError: invalid syntax\n./a.py:2:31: E501 line too long (46 > 30 characters)\n",
+        [("a.py:2", "E999"), ("a.py:2", "E501")],
+    ),
+    "ruff, 0.14": (
+        "a.py:2:7: invalid-syntax: Expected a parameter or the end of the parameter list\nFound 1 error.\n",
+        [("a.py:2", "invalid-syntax")],
+    ),
     "flake8": ("./a.py:1:1: F401 'os' imported but unused\n", [("a.py:1", "F401")]),
     "ruff": ("a.py:1:8: F401 [*] `os` imported but unused\nFound 1 error.\n", [("a.py:1", "F401")]),
 }
@@ -384,6 +449,6 @@ OUTPUTS = {
 @pytest.mark.parametrize("name", OUTPUTS)
 def test_what_each_tool_writes_is_understood(name: str) -> None:
     output, expected = OUTPUTS[name]
-    (linter,) = (linter for linter in LINTERS if linter.name == name)
+    linter = next(linter for linter in LINTERS if linter.name == name.partition(",")[0])
     assert [(finding.place, finding.rule) for finding in read(linter, output, "/v")] == expected
     assert list(read(linter, "Traceback: it crashed\n[{\n", "/v")) == []
