@@ -16,11 +16,13 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root runs commands 
 
 
 def test_what_a_command_locked_can_be_read_and_removed(sandbox: Kind, shell: Shell, checkout: Mount) -> None:
-    shell("mkdir -p a/b; echo x > a/b/c; chmod 000 a/b/c a/b a", cwd=checkout.target, mounts=(checkout,))
+    shell("mkdir -p a/b; echo x > a/b/c; chmod 2000 a/b/c a/b a", cwd=checkout.target, mounts=(checkout,))
 
     sandbox.reclaim(checkout.source)
 
     assert (checkout.source / "a/b/c").read_text() == "x\n"
+    modes = [stat.S_IMODE((checkout.source / path).stat().st_mode) for path in ("a", "a/b", "a/b/c")]
+    assert modes == [0o700, 0o700, 0o600], "for whoever is not root"
     remove_tree(checkout.source / "a")
     assert not (checkout.source / "a").exists()
     remove_tree(checkout.source / "a")
@@ -37,6 +39,7 @@ def test_links_that_a_command_planted_lead_nowhere(
     before = {path: path.stat() for path in (outside, folder, folder / "inner")}
     line = f"mkdir real; mv real was; ln -s {folder} real; ln -s {outside} file; ln -s loop loop"
     shell(line, cwd=checkout.target, mounts=(checkout,))
+    (checkout.source / "tracked").symlink_to(outside)  # as a repository may bring it
 
     sandbox.own(checkout.source)
     sandbox.reclaim(checkout.source)
