@@ -254,8 +254,8 @@ def test_a_type_checker_sees_the_callers_of_what_changed(
 ) -> None:
     made = bench({**TYPED, **config, "test_a.py": ""}, path=with_mypy)
     linters = Linters(made.harness, made.base)
-    assert typed(made, linters, a=F.replace("int", "str")).found == (CALLER,)
-    assert typed(made, linters, a=F + "\n\n# longer\n", old="# moved\n\nx: int = 'old'\n").found == ()
+    moved = "# moved\n\nx: int = 'old'\n"
+    assert typed(made, linters, a=F.replace("int", "str") + "\n\n# longer\n", old=moved).found == (CALLER,)
     gone = typed(made, linters, a=None, b="from pkg.a import f\n\n\ny = f(1)\n")
     assert [(found.path, found.rule) for found in gone.found] == [("pkg/b.py", "import-not-found")]
 
