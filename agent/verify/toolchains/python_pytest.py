@@ -7,6 +7,7 @@ node ids directly, but it had to be importable in the target's interpreter: ``PY
 
 from __future__ import annotations
 
+import posixpath
 import re
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -90,8 +91,10 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
         options = shlex.join((*_options(files, plan.line), f"--junitxml={REPORTS}/pytest-0.xml"))
         return Invocation(shell(plan.line), {**ENV, "PYTEST_ADDOPTS": options}, GENERIC_EXITS, shown=spoken(plan.line))
 
+    folder = _entered(plan.line)
+
     def selected(old: str) -> str:
-        return shell_line.without_paths(old, lambda word: _names_path(word, files)) if selection else old
+        return shell_line.without_paths(old, lambda word: _names_path(word, folder, files)) if selection else old
 
     def reporting(number: int, old: str) -> str:
         ours = shlex.join((*_options(files, plan.line), f"--junitxml={REPORTS}/pytest-{number}.xml"))
@@ -104,7 +107,7 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
         argv=shell(script, *(f"{view}/{test}" for test in wanted)),  # absolute: a leading `-` or a `cd` changes nothing
         env=ENV,
         exits=EXITS if own_exit else GENERIC_EXITS,
-        shown=_shown(plan.line, found, selected, wanted),
+        shown=_shown(plan.line, found, selected, _seen_from(folder, wanted)),
     )
 
 
@@ -115,6 +118,18 @@ def _shown(
         return spoken(shell_line.rewrite(line, found, lambda _number, old: selected(old).rstrip()), wanted)
     ids = "".join(f" {shlex.quote(test)}" for test in wanted)
     return spoken(shell_line.rewrite(line, found, lambda _number, old: selected(old).rstrip() + ids + " "))
+
+
+def _entered(line: str) -> str:
+    """The folder, seen from the root, that the line changes to before anything else; empty for the root."""
+    entered = re.match(r"\s*cd\s+([\w.-]+(?:/[\w.-]+)*)/?\s*&&", line)
+    return entered.group(1) if entered else ""
+
+
+def _seen_from(folder: str, wanted: Sequence[str]) -> tuple[str, ...]:
+    """The ids as a person has to write them there."""
+    parts = (test.partition("::") for test in wanted)
+    return tuple(f"{posixpath.relpath(file, folder or '.')}{colons}{rest}" for file, colons, rest in parts)
 
 
 def _options(files: Files, line: str) -> tuple[str, ...]:
@@ -132,10 +147,10 @@ def _options(files: Files, line: str) -> tuple[str, ...]:
     return tuple(options)
 
 
-def _names_path(word: str, files: Files) -> bool:
-    path = word.split("::", 1)[0].removeprefix("./").rstrip("/")
+def _names_path(word: str, folder: str, files: Files) -> bool:
+    path = posixpath.normpath(posixpath.join(folder, word.split("::", 1)[0]))
     known = files.paths()
-    return path in known or path in ("", ".") or any(p.startswith(f"{path}/") for p in known)
+    return path in known or path == "." or any(p.startswith(f"{path}/") for p in known)
 
 
 def _wanted(selection: Sequence[str]) -> tuple[str, ...]:

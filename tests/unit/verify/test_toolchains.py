@@ -80,6 +80,15 @@ def test_a_selection_takes_the_place_of_paths_and_is_never_part_of_the_script() 
     assert call.argv[3:] == ("sh", f"/w/{hostile}")
 
 
+def test_a_line_that_enters_a_folder_is_told_as_it_has_to_be_written_there() -> None:
+    files = Snapshot({"sub/tests/test_a.py": b"", "test_b.py": b""})
+    plan = detect(files, Commands(test="cd sub && pytest tests"))
+    call = TOOLCHAINS[plan.toolchain].invoke(plan, files, ("sub/tests/test_a.py::test_x[a//b]", "test_b.py"), "/w")
+    assert call.argv[2].startswith("cd sub && pytest -o "), "the folder is replaced by the selection"
+    assert call.argv[3:] == ("sh", "/w/sub/tests/test_a.py::test_x[a//b]", "/w/test_b.py")
+    assert call.shown == ("sh", "-c", "cd sub && pytest 'tests/test_a.py::test_x[a//b]' ../test_b.py")
+
+
 def test_more_ids_than_fit_on_a_command_line_become_files() -> None:
     files = Snapshot({"tests/test_a.py": b""})
     plan = detect(files, Commands())
