@@ -6,6 +6,7 @@ only ever an output: nothing that a test run writes into it is read back into a 
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import stat
@@ -245,8 +246,9 @@ class Checkout:
         *,
         pristine: bool,
     ) -> None:
-        # Python's compiled files name their source by size and full seconds: two states must never share a second.
-        self._clock = max(int(time.time()), self._clock + 1)
+        # Python's compiled files name their source by size and full seconds: two states must never share a second. And
+        # what is built anew is what is younger than the last build: none may seem to have come later in this second.
+        self._clock = max(math.ceil(time.time()), self._clock + 1)
         for path, content in _contents(draft, paths):
             mode = wanted[path].mode
             if mode == GITLINK:

@@ -27,8 +27,8 @@ from agent.errors import GraftsmithError
 from agent.events import Events
 from agent.verify.registries import ALLOW, Registries
 from agent.verify.store import Place, SetupFailed, Store, carry, copy, untracked
-from agent.verify.toolchains import TOOLCHAINS, setup_line
-from agent.verify.toolchains.base import ENVIRONMENT, VENV, Step, TestPlan
+from agent.verify.toolchains import TOOLCHAINS, build_of, setup_line
+from agent.verify.toolchains.base import BUILD, ENVIRONMENT, VENV, Step, TestPlan, shell
 from agent.workspace import Checkout, Workspace
 from sandbox import remove_tree
 from sandbox.egress.policy import Destination, Egress, Refusal
@@ -92,13 +92,14 @@ class Installer:
         Raises:
             SetupFailed: a step without which no test can start went wrong.
         """
-        tools = self._tools()
+        tools, build = self._tools(), self._build()
         if self.workspace.spec.origin and self._starts(tools):
-            return replace(tools, source="yours")
-        steps = self._steps()
+            built = self._installed(tools, build) if build else tools
+            return replace(built, source="yours", id="")
+        steps = (*self._steps(), *build)
         if not steps:
             return tools
-        return self._installed(tools, steps)
+        return self._installed(replace(tools, env={**tools.env, **TOOLCHAINS[self.plan.toolchain].INSTALLED}), steps)
 
     def _tools(self) -> Environment:
         """The machine's interpreters: of the user's shell for a local run, of this process otherwise."""
@@ -114,6 +115,14 @@ class Installer:
         made = _bare(own)  # so that `pip install` in the configured lines has a place to write to
         lines = (setup_line.steps(line, self.workspace.base) for line in self.plan.setup)
         return (*made, *itertools.chain.from_iterable(lines))
+
+    def _build(self) -> tuple[Step, ...]:
+        """What a compiler does with the base. Whether that builds is for the tests to tell."""
+        build = build_of(self.plan)
+        if build is None:
+            return ()
+        line = shell(f"({build.line}) || true")
+        return (Step(line, {**build.env, build.variable: BUILD}, offline=line),)
 
     def _starts(self, tools: Environment) -> bool:
         probe = TOOLCHAINS[self.plan.toolchain].probe(self.plan)
@@ -265,7 +274,6 @@ class Installer:
             env={
                 **tools.env,
                 **registries.env,
-                **TOOLCHAINS[self.plan.toolchain].INSTALLED,
                 "PATH": _path(tools),
             },
         )
@@ -302,7 +310,7 @@ class Installer:
         carried = tuple(Mount(place.carried / path, f"{view}/{path}") for path in record["carried"])
         return Environment(
             mounts=(*tools.mounts, Mount(place.environment, ENVIRONMENT), *carried),
-            env={**tools.env, **TOOLCHAINS[self.plan.toolchain].INSTALLED, "PATH": _path(tools)},
+            env={**tools.env, "PATH": _path(tools)},
             source=source,
             notes=tuple(record["notes"]),
             id=str(record.get("id", "")),

@@ -23,8 +23,8 @@ from agent.verify import verdict
 from agent.verify.environment import COMMON, Environment, Installer, Machine
 from agent.verify.report import Report, Unreadable
 from agent.verify.store import Store
-from agent.verify.toolchains import TOOLCHAINS
-from agent.verify.toolchains.base import REPORTS, WATCH, Canary, Collected, Invocation, TestPlan, shell
+from agent.verify.toolchains import TOOLCHAINS, build_of
+from agent.verify.toolchains.base import BUILD, REPORTS, WATCH, Canary, Collected, Invocation, TestPlan, shell
 from agent.workspace import Checkout, Workspace
 from sandbox import remove_tree
 from sandbox.text import clean
@@ -33,6 +33,9 @@ from sandbox.types import Cancelled, Command, End, Finished, Limits, Mount, Sand
 LOG_TAIL: Final = 20_000
 _REPORT_FILES: Final = 2_000
 _REPORT_BYTES: Final = 64 * 1024 * 1024
+_BUILD_FOLDER: Final = ".graftsmith-build"
+"""In a checkout: what a compiler keeps of its work there."""
+_TAKE_UP: Final = 'to=$1 from=$2; shift 2; [ -e "$to" ] || cp -a "$from" "$to" 2>/dev/null; exec "$@"'
 _CLOCK_SLACK_S: Final = 2.0
 _RERUNS: Final = 3
 _RERUN_LIMIT: Final = 20
@@ -96,6 +99,7 @@ class Harness:
             self._store,
             cancelled,
         )
+        self._build = build_of(plan)
         self._environment: Environment | None = None
         self._working: Checkout | None = None
         self._pristine: Checkout | None = None
@@ -294,6 +298,9 @@ class Harness:
         log: Path | None = None,
         limits: Limits | None = None,
     ) -> Finished:
+        if self._build is not None:
+            folder = f"{self._view}/{_BUILD_FOLDER}"
+            argv, env = shell(_TAKE_UP, folder, BUILD, *argv), {self._build.variable: folder, **env}
         command = Command(
             argv,
             cwd=self._view,

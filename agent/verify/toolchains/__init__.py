@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from agent.types import Commands
 from agent.verify.files import Files
 from agent.verify.toolchains import command, go, java, node, php, python_pytest, python_unittest, ruby, rust
-from agent.verify.toolchains.base import TestPlan, Toolchain
+from agent.verify.toolchains.base import Build, TestPlan, Toolchain
 
 # Detection asks in this order: the most specific sign first, a Makefile's target last.
 TOOLCHAINS: Final[Mapping[str, Toolchain]] = {
@@ -26,6 +26,14 @@ TOOLCHAINS: Final[Mapping[str, Toolchain]] = {
         command,
     )
 }
+
+
+_BUILDS: Final[Mapping[str, Callable[[TestPlan], Build]]] = {go.NAME: go.build, rust.NAME: rust.build}
+
+
+def build_of(plan: TestPlan) -> Build | None:
+    """How the work of the plan's compiler is kept, where it has one that takes up its own."""
+    return _BUILDS[plan.toolchain](plan) if plan.toolchain in _BUILDS else None
 
 
 def stub(line: str) -> str:

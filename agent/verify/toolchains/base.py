@@ -28,6 +28,9 @@ VENV = f"{ENVIRONMENT}/venv"
 """Python's part of it. Below and not at it, because ``venv`` refuses a place that is a link, which it is where nothing
 can be mounted."""
 
+BUILD = f"{ENVIRONMENT}/build"
+"""Where a compiler's work on the base is kept; see :class:`Build`."""
+
 SELECTION_LIMIT = 100_000
 """Bytes of selected ids on one command line; above it whole files are selected (Linux allows 128 KiB an argument)."""
 
@@ -47,6 +50,19 @@ class TestPlan:
     """Shell lines that the configuration gives in place of the toolchain's own set-up."""
     absent: str = ""
     """Why there is nothing to run; empty when there is."""
+
+
+@dataclass(frozen=True)
+class Build:
+    """A compiler that can take up its own work. That on the base is done once, before any change is there, and every
+    fresh checkout begins with a copy."""
+
+    variable: str
+    """Names the folder where the compiler keeps its work."""
+    line: str
+    """One shell line that builds what the tests and linters need, and runs no test."""
+    env: Mapping[str, str]
+    """Of this line, as when tests run."""
 
 
 @dataclass(frozen=True)

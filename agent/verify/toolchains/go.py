@@ -17,6 +17,7 @@ from agent.verify.toolchains import shell_line
 from agent.verify.toolchains.base import (
     ENVIRONMENT,
     REPORTS,
+    Build,
     Canary,
     Collected,
     Invocation,
@@ -31,6 +32,7 @@ from sandbox.text import clean
 NAME: Final = "go"
 PROGRAMS: Final = ("go", "gofmt")
 INSTALLED: Final[Mapping[str, str]] = {"GOMODCACHE": f"{ENVIRONMENT}/go/mod", "GOTOOLCHAIN": "local"}
+_ENV: Final[Mapping[str, str]] = {"GOFLAGS": "-mod=mod", "GOPROXY": "off"}
 _FUNCTION: Final = re.compile(r"^func ((?:Test|Fuzz|Example)\w*)\(", re.MULTILINE)
 _OUTCOMES: Final[Mapping[str, TestOutcome]] = {
     "pass": TestOutcome.PASSED,
@@ -72,7 +74,7 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
 
     return Invocation(
         argv=shell(shell_line.rewrite(plan.line, found, reporting), *wanted),
-        env={"GOFLAGS": "-mod=mod", "GOPROXY": "off", "GOCACHE": f"{view}/.graftsmith-go-build"},
+        env=_ENV,
         exits=GENERIC_EXITS,
         shown=spoken(shell_line.rewrite(plan.line, found, lambda _n, old: kept(old).rstrip()), wanted),
     )
@@ -146,6 +148,14 @@ def _build_errors(output: str) -> Mapping[str, str]:
 def prepare(files: Files) -> tuple[Step, ...]:
     inside = re.search(r"=>\s*[./]", text(files, "go.mod")) or "go.work" in files.paths()
     return (Step(("go", "mod", "download"), reads=None if inside else frozenset({"go.mod", "go.sum"})),)
+
+
+def build(plan: TestPlan) -> Build:
+    def no_test(_number: int, old: str) -> str:
+        return f"{old.rstrip()} -run '^$'" + (" " if old.endswith(" ") else "")
+
+    line = shell_line.rewrite(plan.line, _calls(plan.line), no_test)
+    return Build("GOCACHE", f"{line}; go vet ./...", _ENV)
 
 
 def probe(plan: TestPlan) -> tuple[str, ...]:

@@ -15,7 +15,17 @@ from agent.verify import report
 from agent.verify.files import Files
 from agent.verify.report import Entry, Report, Unreadable
 from agent.verify.toolchains import shell_line
-from agent.verify.toolchains.base import ENVIRONMENT, Canary, Collected, Invocation, Step, TestPlan, shell, spoken
+from agent.verify.toolchains.base import (
+    ENVIRONMENT,
+    Build,
+    Canary,
+    Collected,
+    Invocation,
+    Step,
+    TestPlan,
+    shell,
+    spoken,
+)
 from agent.verify.verdict import GENERIC_EXITS
 from sandbox.text import clean
 
@@ -23,6 +33,11 @@ NAME: Final = "rust"
 PROGRAMS: Final = ("cargo", "rustc", "rustdoc")
 INSTALLED: Final[Mapping[str, str]] = {"CARGO_HOME": f"{ENVIRONMENT}/cargo"}
 
+_ENV: Final[Mapping[str, str]] = {
+    "CARGO_NET_OFFLINE": "true",
+    "CARGO_TERM_COLOR": "never",
+    "RUST_BACKTRACE": "0",
+}
 _BINARY: Final = re.compile(r"^\s+(?:Running (?:unittests )?(?P<path>\S+) \((?P<exe>[^)]*)\)|Doc-tests (?P<doc>\S+))$")
 _RUNNING: Final = re.compile(r"^running (\d+) tests?$")
 _TEST: Final = re.compile(r"^test (?P<name>.+?)(?: - should panic)? \.\.\. (?P<result>ok|FAILED|ignored)(?:, .*)?$")
@@ -69,12 +84,9 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
     def person(_number: int, old: str) -> str:
         return old.partition(" -- ")[0].rstrip() + targets + (" -- --exact" if wanted else "")
 
-    # Not in `target`: that may be the user's own, seen read-only.
-    target = {"CARGO_TARGET_DIR": f"{view}/.graftsmith-target"}
-    env = {**target, "CARGO_NET_OFFLINE": "true", "CARGO_TERM_COLOR": "never", "RUST_BACKTRACE": "0"}
     return Invocation(
         argv=shell(shell_line.rewrite(plan.line, found, reporting), *wanted),
-        env=env,
+        env=_ENV,
         exits=GENERIC_EXITS,
         shown=spoken(shell_line.rewrite(plan.line, found, person) if found else plan.line, wanted),
     )
@@ -145,6 +157,16 @@ def _not_compiled(text: str) -> Iterator[Entry]:
 
 def prepare(files: Files) -> tuple[Step, ...]:
     return (Step(("cargo", "fetch")),)
+
+
+def build(plan: TestPlan) -> Build:
+    """Cargo builds anew whatever is younger than its work, and a file that was edited always is; see ``Checkout``."""
+
+    def no_run(_number: int, old: str) -> str:
+        return old.partition(" -- ")[0].rstrip() + " --no-run" + (" " if old.endswith(" ") else "")
+
+    # Not in `target`: that may be the user's own, seen read-only.
+    return Build("CARGO_TARGET_DIR", shell_line.rewrite(plan.line, _calls(plan.line), no_run), _ENV)
 
 
 def probe(plan: TestPlan) -> tuple[str, ...]:

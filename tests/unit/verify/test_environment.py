@@ -50,6 +50,40 @@ def test_what_the_set_up_made_is_kept_read_only_and_found_again(
     assert [path.name for path in (machine_cache / "environments").iterdir() if path.name.startswith(".")] == []
 
 
+GO = """#!/bin/sh
+case "$*" in
+*"-run ^$"*) mkdir -p "$GOCACHE" && echo Base > "$GOCACHE/work" ;;
+*-json*) printf '{"Action": "pass", "Package": "p", "Test": "Test%s"}' "$(cat "$GOCACHE/work" || echo Nothing)"
+    echo Changed > "$GOCACHE/work" ;;
+esac
+"""
+COMPILED = {"go.mod": "module p\n", "p_test.go": "package p\n\nfunc TestBase(t *testing.T) {}\n"}
+
+
+@pytest.mark.parametrize("local", [True, False], ids=["yours", "installed"])
+def test_what_was_built_of_the_base_is_where_each_fresh_checkout_begins(
+    bench: MakeBench, tmp_path: Path, *, local: bool
+) -> None:
+    go = tmp_path / "bin" / "go"
+    go.parent.mkdir()
+    go.write_text(GO)
+    for folder, mode in ((go, 0o755), (go.parent, 0o755), (tmp_path, 0o755)):
+        folder.chmod(mode)
+    made = bench(COMPILED, local=local, path=f"{go.parent}:/usr/bin:/bin", cache=tmp_path / "cache")
+    runs = [made.harness.run(made.base, fresh=fresh) for fresh in (False, False, True, True)]
+    assert [sorted(run.outcomes) for run in runs] == [
+        ["p::TestBase"],
+        ["p::TestChanged"],  # a checkout that is kept goes on from its own work
+        ["p::TestBase"],
+        ["p::TestBase"],
+    ], runs[0].log
+    assert made.harness.environment.source == ("yours" if local else "installed")
+    again = bench(COMPILED, local=local, path=f"{go.parent}:/usr/bin:/bin", cache=tmp_path / "cache")
+    assert again.harness.run(again.base, fresh=True).passed == {"p::TestBase"}
+    builds = [event for event in again.events.events if "-run" in str(event.get("argv"))]
+    assert len(builds) == (1 if local else 0), "once for a tree; a local run's is for its own place alone"
+
+
 JEST = """#!/bin/sh
 for word; do case "$word" in --outputFile=*) out="${word#--outputFile=}";; esac; done
 test -n "$out" || exit 0
