@@ -106,6 +106,7 @@ class Pull(Seen):
     body: Text = ""
     state: str
     draft: bool = False
+    user: Author = GHOST
     head: Side
     base: Side
 

@@ -324,6 +324,10 @@ class Repository:
         url = await self._url("/pulls/{number}", number=number)
         await self._api.send("PATCH", url, "edit a pull request", json={"title": title, "body": body})
 
+    async def close_pull(self, number: int) -> None:
+        url = await self._url("/pulls/{number}", number=number)
+        await self._api.send("PATCH", url, "close a pull request", json={"state": "closed"})
+
     async def set_draft(self, pull: Pull, *, draft: bool) -> str:
         """Make a pull request a draft, or ready for review; returns its head at that moment. REST can't do this."""
         name = "convertPullRequestToDraft" if draft else "markPullRequestReadyForReview"

@@ -15,6 +15,7 @@ Write one of these at the start of a line of a comment:
 - `/agent approve` on a pull request: acknowledge the changes to existing tests that it shows; it is ready then
 - `/agent ask …`: answer a question about the code, without changing anything
 - `/agent retry …`: what was asked last, once more, with a hint if you like
+- `/agent undo` on a pull request: take back what the last job put there, by one more commit
 - `/agent stop`: end what runs here; removing the label or closing the issue does so too
 - `/agent status`, `/agent why`: where it stands, and how the last job ended
 

@@ -131,6 +131,8 @@ class Artefacts(Value):
     """What the job has planned and waits to be approved."""
     to_acknowledge: str = ""
     """Names the changes to tests in ``commit_sha`` that alone keep its pull request a draft."""
+    undone: str = ""
+    """The commit of an earlier job that this one takes back; ``commit_sha`` is the one that does it."""
     acknowledged: str = ""
     """The commit whose changes to tests a person acknowledged by this job."""
 

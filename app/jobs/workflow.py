@@ -171,6 +171,9 @@ class Steps(Protocol):
     async def take_back(self, work: Work) -> Ending | None:
         """Make a pull request a draft again whose acknowledged state a commit has overtaken; never ``None``."""
 
+    async def undo(self, work: Work) -> Ending | None:
+        """Take back what the last job has put on a pull request; never ``None``."""
+
     async def close_out(self, work: Work, ending: Ending) -> None:
         """Tell the ending in the status comment. Called for every ending but silent ones that left no trace."""
 
@@ -190,6 +193,8 @@ def course(word: Word, steps: Steps) -> Sequence[tuple[str, Step]]:
     authorised = ("authorise", steps.authorise)
     if word in _AT_ONCE:
         return (authorised, _AT_ONCE[word])
+    if word is Word.UNDO:
+        return (authorised, ("undo", steps.undo))
     work = (authorised, ("acknowledge", steps.acknowledge), ("prepare", steps.prepare), ("run", steps.run))
     if word in (Word.ASK, Word.PLAN, Word.REVISE):
         return work

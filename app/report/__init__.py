@@ -2,8 +2,8 @@
 
 from app.report.check import CheckRun, acknowledged, check_run
 from app.report.facts import JobFacts, LeftOut, Remark, Review
-from app.report.names import branch_name, commit_message, pr_title
-from app.report.pull_request import account, acknowledgeable, pr_body
+from app.report.names import branch_name, commit_message, pr_title, undo_message
+from app.report.pull_request import account, acknowledgeable, pr_body, with_undone
 from app.report.status import Closing, Progress, StageState, status_comment
 
 __all__ = [
@@ -24,4 +24,6 @@ __all__ = [
     "pr_body",
     "pr_title",
     "status_comment",
+    "undo_message",
+    "with_undone",
 ]

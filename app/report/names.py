@@ -32,6 +32,11 @@ def commit_message(result: RunResult, facts: JobFacts) -> str:
     return "\n\n".join(part for part in (subject, body, trailer) if part) + "\n"
 
 
+def undo_message(facts: JobFacts, sha: str) -> str:
+    """Of the commit that takes back commit ``sha``; the job as a trailer."""
+    return f"Take back {sha[:12]}\n\nFor pull request #{facts.number}.\n\n{JOB_TRAILER}: {facts.job_id}\n"
+
+
 JOB_TRAILER = f"{PRODUCT}-Job"
 """Names the job that made a commit, so that a repeated publish finds its own work."""
 

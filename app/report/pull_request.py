@@ -71,6 +71,15 @@ def pr_body(result: RunResult, facts: JobFacts, review: Review = NO_FINDINGS, *,
     return _document([*before, *_measured(result, facts, review), Section(_footer(result, facts))], result, limit)
 
 
+def with_undone(body: str, sha: str, by: str) -> str:
+    """``body`` with a line at its beginning that says that commit ``sha`` was taken back by commit ``by``. What it says
+    already is not said again."""
+    marker, _, rest = body.replace("\r\n", "\n").partition("\n")
+    told = f"**Taken back:** commit {sha[:12]}, by commit {by[:12]}. What is said of it below does not hold any more."
+    longer = f"{marker}\n\n{told}\n{rest}"
+    return body if told in body or md.size(longer) > md.BODY_LIMIT else longer
+
+
 _ACCOUNT_LIMIT = 45_000
 """Bytes; a comment has other parts beside it."""
 

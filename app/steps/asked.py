@@ -33,7 +33,7 @@ def asked_for(job: Job, of_issue: Sequence[Job]) -> Asked | Ending:
     heard = (other for other in of_issue if other.ending is None or not other.ending.silent)
     earlier = [other for other in heard if other.sequence < job.sequence]
     if word is Word.RETRY:
-        last = next((other.command for other in earlier if other.command.word is not Word.RETRY), None)
+        last = next((o.command for o in earlier if o.command.word not in (Word.RETRY, Word.UNDO)), None)
         if last is None:
             return _nothing("to do again", "/agent fix …")
         word, request = last.word, joined(last.request, request)
@@ -65,6 +65,16 @@ def awaiting(job: Job, published: Sequence[Job], of_issue: Sequence[Job]) -> Job
         return None
     planned_since = any(o.artefacts.plan and last.sequence < o.sequence < job.sequence for o in of_issue)
     return None if planned_since else last
+
+
+def standing(published: Sequence[Job]) -> list[Job]:
+    """Those whose work stands: what was taken back does not, nor does the taking back. Pure.
+
+    Args:
+        published: finished jobs that published to a pull request.
+    """
+    undone = {job.artefacts.undone for job in published}
+    return [job for job in published if not job.artefacts.undone and job.artefacts.commit_sha not in undone]
 
 
 def of_our_pull(task: Task, earlier: Sequence[tuple[Task, str]]) -> Task:

@@ -15,7 +15,7 @@ from app.github import Issue, NotFound, Repository
 from app.jobs.types import Job, Word
 from app.jobs.workflow import Work
 from app.report.facts import PULL_MARK
-from app.steps.asked import Asked, joined, of_our_pull
+from app.steps.asked import Asked, joined, of_our_pull, standing
 from app.steps.files import Brief
 from app.steps.site import Site
 from app.webhooks.events import issue_of
@@ -137,7 +137,7 @@ class Briefing:
         """Task and summary of each job that published to the pull request, oldest first, as far as this machine has
         them."""
         files, command = self._site.files, work.job.command
-        jobs = reversed(self._site.store.published(command.repository_id, command.number))
+        jobs = reversed(standing(self._site.store.published(command.repository_id, command.number)))
         found = [(files.brief(job.id), files.result(job.id)) for job in jobs]
         return [(brief.task, result.summary) for brief, result in found if brief and result]
 

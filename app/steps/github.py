@@ -18,6 +18,7 @@ from app.steps.files import ACCOUNT, PATCH
 from app.steps.publishing import PUBLISHED, Publishing
 from app.steps.running import LocalRuns
 from app.steps.site import Site
+from app.steps.undoing import take_back_last
 
 
 class GitHubSteps:
@@ -86,6 +87,9 @@ class GitHubSteps:
 
     async def take_back(self, work: Work) -> Ending | None:
         return await take_back(self._site, work)
+
+    async def undo(self, work: Work) -> Ending | None:
+        return await take_back_last(self._site, work)
 
     async def publish(self, work: Work) -> Ending | None:
         return await self._publishing.publish(work)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from agent.errors import UserError
 from agent.types import Outcome, RunResult
 from app import report
-from app.github import Access, Repository
+from app.github import Repository
 from app.jobs.types import Ending
 from app.jobs.workflow import Work
 from app.publish import (
@@ -88,9 +88,7 @@ class Publishing:
     async def _published(self, work: Work, brief: Brief, result: RunResult) -> Ending | Moved:
         command = work.job.command
         facts = self._site.facts(work, title=brief.task.title, brief=brief)
-        granted = await self._site.github.installation(command.installation_id)
-        workflows = granted.permissions.get("workflows") == "write"
-        repository = self._site.repository(command, Access.WRITE_WORKFLOWS if workflows else Access.WRITE)
+        repository, workflows = await self._site.publishing(command)
         accepted, checked = await self._reviewed(repository, result, Rules(may_write_workflows=workflows))
         if not accepted.changes and not accepted.held_back:
             return Ending(outcome=Outcome.NO_CHANGE, reason="The change leaves every file as it was.")

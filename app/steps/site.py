@@ -32,6 +32,12 @@ class Site:
     def repository(self, command: Command, access: Access = Access.WRITE) -> Repository:
         return self.github.repository(command.installation_id, command.repository_id, access)
 
+    async def publishing(self, command: Command) -> tuple[Repository, bool]:
+        """The repository with all that may be written to it; whether workflows are part of that."""
+        granted = await self.github.installation(command.installation_id)
+        workflows = granted.permissions.get("workflows") == "write"
+        return self.repository(command, Access.WRITE_WORKFLOWS if workflows else Access.WRITE), workflows
+
     def facts(self, work: Work, *, title: str, brief: Brief | None = None) -> JobFacts:
         command = work.job.command
         return JobFacts(

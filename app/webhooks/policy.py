@@ -17,7 +17,7 @@ from app.report.facts import PULL_MARK
 from app.webhooks import commands
 from app.webhooks.events import Account, CommentCreated, Envelope, LabelChanged, PullChanged
 
-SUPPORTED = frozenset(Word) - UNWRITTEN - {Word.UNDO}
+SUPPORTED = frozenset(Word) - UNWRITTEN
 _ON_CLOSED = frozenset({Word.STOP, Word.STATUS, Word.WHY, Word.HELP})
 
 

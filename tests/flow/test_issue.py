@@ -234,7 +234,7 @@ def test_the_tests_of_a_base_are_run_once_for_all_issues_on_it(flow: World) -> N
     assert sorted(told) == [False, True]
 
 
-def test_a_later_job_makes_the_draft_of_an_earlier_one_ready(flow: World) -> None:
+def test_a_later_job_makes_the_draft_of_an_earlier_one_ready_and_both_are_taken_back(flow: World) -> None:
     repo = flow.repository("second-try")
     number = repo.open_issue(scripts.WEAKENED, by="maria")
     repo.add_label(number, "agent", by="maria")
@@ -259,3 +259,24 @@ def test_a_later_job_makes_the_draft_of_an_earlier_one_ready(flow: World) -> Non
     assert third.ending is not None and third.ending.outcome is Outcome.PROPOSED
     assert flow.pulls(repo)[0].draft, "a person does not want it to be ready"
     assert "(draft)" in flow.told(repo, number)[-1]
+
+    by_hand(flow, repo, pull.number, draft=False)
+    repo.comment(pull.number, "/agent undo", by="rita")
+    refused = flow.ended(repo, 3).ending
+    assert refused is not None and refused.silent
+    repo.comment(pull.number, "/agent undo", by="maria")
+    undone = flow.ended(repo, 4)
+    assert undone.ending is not None and undone.ending.outcome is Outcome.UPDATED, undone.ending
+    (pull,) = flow.pulls(repo)
+    assert pull.draft, "as the first job left it"
+    assert pull.head_sha == undone.artefacts.commit_sha and len(pull.commits) == 3
+    assert repo.read("widget.py", pull.head_ref) == repo.read("widget.py", str(first.artefacts.commit_sha))
+    sha = str(second.artefacts.commit_sha)[:12]
+    assert f"**Taken back:** commit {sha}" in pull.body
+    assert sha in flow.told(repo, pull.number)[-1]
+    repo.comment(pull.number, "/agent undo", by="maria")
+    closed = flow.ended(repo, 5)
+    assert closed.ending is not None and closed.ending.outcome is Outcome.UPDATED, closed.ending
+    (pull,) = flow.pulls(repo)
+    assert pull.state == "closed" and pull.head_ref in repo.branches()
+    assert "is kept" in flow.told(repo, pull.number)[-1]

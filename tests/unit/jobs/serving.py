@@ -74,6 +74,9 @@ class FolderSteps:
     async def take_back(self, work: Work) -> Ending | None:
         return None
 
+    async def undo(self, work: Work) -> Ending | None:
+        return None
+
     async def close_out(self, work: Work, ending: Ending) -> None:
         await self._moment()
         await work.check()

@@ -9,8 +9,9 @@ import pytest
 from agent.types import Outcome, Plan, Task, Usage
 from app.jobs import telling
 from app.jobs.types import Artefacts, Ending, Job, JobState, Word
-from app.steps.asked import Asked, asked_for, awaiting, of_our_pull
+from app.steps.asked import Asked, asked_for, awaiting, of_our_pull, standing
 from app.webhooks.commands import find
+from app.webhooks.policy import SUPPORTED
 from tests.unit.jobs.making import command
 
 PLAN = Plan(intent="bug_fix", summary="Count all.", steps=())
@@ -100,7 +101,7 @@ def test_help_names_only_words_that_work() -> None:
         if line.startswith("- `/agent"):
             found = find(line.removeprefix("- `").partition("`")[0])
             assert found is not None
-            assert found.word in set(Word) - {Word.UNDO}
+            assert found.word in SUPPORTED
 
 
 def published(sequence: int, waits: str = "d1", **more: Any) -> Job:
@@ -130,3 +131,22 @@ def test_a_pull_request_of_ours_stands_for_its_issue_and_what_it_does() -> None:
     assert (told.title, told.request, told.comments, told.number) == ("Sum is wrong", "and none", ("Nice",), 2)
     elsewhere = of_our_pull(asked, [])
     assert (elsewhere.title, elsewhere.body) == ("Sum", "Proven.\n\nCounts all.\n\nFixes #1")
+
+
+def test_what_was_taken_back_does_not_stand_nor_does_the_taking_back() -> None:
+    def made(sequence: int, sha: str, undone: str = "") -> Job:
+        word = Word.UNDO if undone else Word.FIX
+        return job(sequence, word, artefacts=Artefacts(pull_number=7, commit_sha=sha, undone=undone))
+
+    first, second, same = made(1, "a" * 40), made(2, "b" * 40), made(3, "b" * 40)
+    back, later = made(4, "c" * 40, "b" * 40), made(5, "d" * 40)
+    assert standing([second, first]) == [second, first]
+    assert standing([back, same, second, first]) == [first], "two jobs can stand behind one commit"
+    assert standing([later, back, same, second, first]) == [later, first]
+    assert standing([]) == []
+
+
+def test_retry_after_an_undo_means_the_work_before() -> None:
+    fix, undo = job(1, Word.FIX, "the sum"), job(2, Word.UNDO)
+    asked = asked_for(job(3, Word.RETRY), [undo, fix])
+    assert isinstance(asked, Asked) and (asked.word, asked.request) == (Word.FIX, fix.command.request)

@@ -62,6 +62,9 @@ class Scripted:
     async def take_back(self, work: Work) -> Ending | None:
         return await self._do("take_back", work)
 
+    async def undo(self, work: Work) -> Ending | None:
+        return await self._do("undo", work)
+
     async def close_out(self, work: Work, ending: Ending) -> None:
         await self._do("close_out", work)
         self.told.append(ending)

@@ -120,9 +120,8 @@ def test_places_where_nothing_is_started(payload: dict[str, Any], expected: str)
     assert reason("issues", payload) == expected
 
 
-def test_commands_we_do_not_know_or_not_yet() -> None:
+def test_commands_we_do_not_know() -> None:
     assert reason("issue_comment", commented("/agent dance")) == "unknown command"
-    assert reason("issue_comment", commented("/agent undo")) == "command not supported"
 
 
 @pytest.mark.parametrize(
