@@ -27,6 +27,7 @@ from agent.verify.baseline import Baseline
 from agent.verify.compare import compare, without_wandering
 from agent.verify.harness import Harness
 from agent.verify.impact import Use
+from agent.verify.inside import inner_tests
 from agent.verify.proof import prove
 from agent.verify.static import Linters
 
@@ -142,12 +143,13 @@ class Measure:
         observed = coverage.observe(self.harness, draft, (*sources, *callers), reached, evidence.final)
 
         @cache
-        def imported_by_a_test(path: str) -> bool:
-            return any(reach.certainty is Certainty.RESOLVED for reach in after.tests_for([path]))
+        def reached_by_a_test(path: str) -> bool:
+            imported = any(reach.certainty is Certainty.RESOLVED for reach in after.tests_for([path]))
+            return imported or bool(inner_tests(path, after.text(path)))
 
         def covered(use: Use) -> bool:
             seen = observed.seen.get(use.path)
-            return not seen.ran.isdisjoint(use.lines) if seen else imported_by_a_test(use.path)
+            return not seen.ran.isdisjoint(use.lines) if seen else reached_by_a_test(use.path)
 
         found = sorted((impact.impact(symbol, covered) for symbol in used), key=lambda one: -one.count)
         told = {"coverage": coverage.of_change(draft, observed), "impact": tuple(found)}

@@ -112,7 +112,9 @@ def _tests(index: Index) -> str:
     folders = Counter(graph.paths[file].rpartition("/")[0] or "." for file in graph.tests)
     where = ", ".join(f"{folder}/ ({size})" for folder, size in folders.most_common(4))
     how = ", ".join(dict.fromkeys(tools))
-    return "Tests: " + "; ".join(filter(None, (f"{len(graph.tests)} files, most in {where}" if where else "none", how)))
+    return "Tests: " + (
+        "; ".join(filter(None, (where and f"{len(graph.tests)} files, most in {where}", how))) or "none"
+    )
 
 
 def _has_test_script(config: str) -> bool:

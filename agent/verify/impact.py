@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
+from functools import cache
 from typing import Final
 
 from agent.index.graph import Certainty
@@ -12,6 +13,7 @@ from agent.index.record import Record, Symbol
 from agent.paths import is_prose
 from agent.tree import Draft
 from agent.types import Caller, Impact, TestRun
+from agent.verify.inside import lines_of_tests
 from agent.verify.lines import changed
 from agent.verify.paths import is_test
 
@@ -168,13 +170,14 @@ def _uses(index: Index, name: str, path: str, defined: Index) -> Iterator[Use]:
     Args:
         defined: the tree that holds the definition.
     """
+    tested = cache(lambda path: lines_of_tests(path, index.text(path)))
     calls = {(call.path, call.line) for call in index.callers(name)}
     sure = {(use.path, use.inside) for use in defined.references(name, path) if use.certainty is Certainty.RESOLVED}
     places: dict[tuple[str, str], list[int]] = {}
     for use in index.references(name, path if defined is index else ""):
         own = use.path == path and f"{use.inside}.".startswith(f"{name}.")
         called = use.inside or (use.path, use.line) in calls
-        if own or not called or is_test(use.path) or is_prose(use.path):
+        if own or not called or is_test(use.path) or is_prose(use.path) or use.line in tested(use.path):
             continue
         places.setdefault((use.path, use.inside), []).append(use.line)
     for key in sorted(places, key=lambda key: (key not in sure, key)):

@@ -43,7 +43,7 @@ from agent.git import GITLINK
 from agent.plan import leave
 from agent.tree import BaseTree, Draft
 from agent.types import IntegrityFinding, Plan
-from agent.verify import other_tests, python_tests
+from agent.verify import inside, other_tests, python_tests
 from agent.verify.hooks import hooks
 from agent.verify.paths import is_ci, is_test, is_test_config
 from agent.verify.python_tests import Module, Problem
@@ -292,6 +292,9 @@ _AWARE: Final = re.compile(
 
 
 def _check_source(path: str, old: str | None, new: str) -> Iterator[IntegrityFinding]:
+    if tests := inside.inner_tests(path, old or ""):
+        for problem in other_tests.compare(path, tests, inside.inner_tests(path, new)):
+            yield _finding(problem.kind, path, problem.detail, old, new, problem)
     known = set((old or "").splitlines())
     added = [line for line in new.splitlines() if line not in known]
     for line in added:

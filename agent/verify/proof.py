@@ -24,6 +24,7 @@ from typing import Final, Literal
 from agent.tree import Draft
 from agent.types import Proof, SuiteStatus, TestOutcome, TestRun
 from agent.verify.harness import Harness
+from agent.verify.inside import exchanged, inner_tests, product_in
 from agent.verify.paths import is_test
 from agent.verify.python_tests import changed_tests
 from agent.verify.report import PART
@@ -64,7 +65,18 @@ def prove(
 
 def with_only_tests(draft: Draft) -> Draft:
     """The base with the change's tests, fixtures and test data, and nothing else of the change."""
-    return replace(draft, edits=MappingProxyType({p: f for p, f in draft.edits.items() if is_test(p)}))
+    tests = {path: file for path, file in draft.edits.items() if is_test(path)}
+    for path, file in draft.edits.items():
+        if path in tests or file is None or path not in draft.base.entries:
+            continue
+        old, new = _text(draft.base.content(path)), _text(file.content)
+        if inner_tests(path, old) != inner_tests(path, new):
+            tests[path] = replace(file, content=exchanged(path, old, new).encode("utf-8", "surrogateescape"))
+    return replace(draft, edits=MappingProxyType(tests))
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
 
 
 def candidates(draft: Draft, before: TestRun, after: TestRun, unsteady: Collection[str] = ()) -> tuple[str, ...]:
@@ -174,14 +186,14 @@ def brought(draft: Draft) -> frozenset[str]:
         if file is None or is_test(path):
             continue
         old = draft.base.content(path) if path in draft.base.entries else b""
-        found |= _words(file.content) - _words(old)
+        found |= _words(path, file.content) - _words(path, old)
         if path not in draft.base.entries:
             found |= set(_WORD.findall(path))
     return frozenset(found)
 
 
-def _words(data: bytes) -> set[str]:
-    return set(_WORD.findall(data.decode("utf-8", "replace")))
+def _words(path: str, data: bytes) -> set[str]:
+    return set(_WORD.findall(product_in(path, _text(data))))
 
 
 def _end_of(message: str) -> str:

@@ -194,8 +194,7 @@ def _impact(console: Terminal, impact: Sequence[Impact]) -> None:
         title="Blast radius",
         title_justify="left",
     )
-    for one in impact[:_SYMBOLS]:
-        name = f"{one.symbol}{' (removed)' if one.removed else ''}"
+    for name, one in zip(words.symbols(impact[:_SYMBOLS]), impact, strict=False):
         table.add_row(escape(name), str(one.resolved), str(one.by_name), f"{one.covered} of {one.count}")
     console.print(table)
 

@@ -267,13 +267,13 @@ def _impact(impact: Sequence[Impact]) -> str:
     head = ("Changed", "Callers", "By name only", "Run in a test", "Where")
     rows = [
         (
-            md.cell(one.symbol) + (" (removed)" if one.removed else ""),
+            md.cell(name),
             f"{one.resolved:,}",
             f"{one.by_name:,}",
             f"{one.covered:,} of {one.count:,}",
             ", ".join(map(_caller, one.callers[:_CALLERS])) + (", …" if one.count > _CALLERS else ""),
         )
-        for one in used[:_LISTED]
+        for name, one in zip(words.symbols(used[:_LISTED]), used, strict=False)
     ]
     callers = words.count(sum(one.count for one in used), "caller")
     ran = sum(one.covered for one in used)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 
-from agent.types import Comparison, Coverage, Evidence, Outcome, SuiteStatus, TestOutcome, TestRun, Usage
+from agent.types import Comparison, Coverage, Evidence, Impact, Outcome, SuiteStatus, TestOutcome, TestRun, Usage
 
 SUITE = {
     SuiteStatus.OK: "the tests pass",
@@ -89,6 +90,13 @@ def coverage(coverage: Coverage) -> str:
 
 SHOWN_BY_A_TEST = frozenset({Outcome.ALREADY_FIXED, Outcome.NOT_REPRODUCED})
 """Outcomes that say that the code is right as it is: a new test passes on it."""
+
+
+def symbols(impact: Sequence[Impact]) -> Sequence[str]:
+    """What a change touches, by name; with its file where two have the same name."""
+    known = Counter(one.symbol for one in impact)
+    places = [f"{one.symbol} in {one.path}" if known[one.symbol] > 1 else one.symbol for one in impact]
+    return [f"{place} (removed)" if one.removed else place for place, one in zip(places, impact, strict=True)]
 
 
 def verdict(evidence: Evidence, outcome: Outcome | None = None) -> str:

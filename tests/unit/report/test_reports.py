@@ -404,3 +404,9 @@ def test_a_change_of_what_runs_the_tests_is_said_to_weigh_more() -> None:
     assert "even that rests on it" in words.verdict(deciding) and "rests on it" not in words.verdict(evidence)
     unproven = evidence.model_copy(update={"proof": ()})
     assert report.acknowledgeable(unproven) == "" and "Not proven" in words.verdict(unproven)
+
+
+def test_two_symbols_of_one_name_are_told_with_their_files() -> None:
+    impact = [Impact(symbol=name, path=path) for name, path in (("quote", "a.rs"), ("quote", "b.rs"), ("join", "a.rs"))]
+    assert words.symbols(impact) == ["quote in a.rs", "quote in b.rs", "join"]
+    assert words.symbols([impact[0].model_copy(update={"removed": True})]) == ["quote (removed)"]
