@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import re
-from bisect import bisect_right
 from dataclasses import replace
 from typing import Any, NamedTuple
 
@@ -30,6 +29,15 @@ _MAX_CHECKED = 1_000_000
 """Bytes of a file that is parsed while somebody waits for it."""
 _MAX_SIGNATURE = 240
 _MAX_DOC = 200
+
+
+class _Piece(NamedTuple):
+    """A range of bytes, and the lines on which its first byte and the byte behind it stand."""
+
+    start: int
+    end: int
+    first: int
+    last: int
 
 
 class _Found(NamedTuple):
@@ -201,18 +209,18 @@ def _doc(node: Any, outer: Any, language: Language) -> str:
 
 def _outlined(source: bytes, language: str, found: list[_Found], imports: list[Import]) -> Record:
     """One chunk a function; what remains of a class belongs to the class, the rest to the module."""
-    newlines = [m.start() for m in re.finditer(b"\n", source)]
     owners = [(i, f) for i, f in enumerate(found) if f.callable or f.scope]
     owners.sort(key=lambda item: (item[1].start, -item[1].end))
-    pieces: dict[int, list[tuple[int, int]]] = {}  # symbol → byte ranges
+    pieces: dict[int, list[_Piece]] = {}  # by symbol
     open_: list[tuple[int, int]] = [(-1, len(source))]  # (symbol, end)
-    at = 0
+    at, line = 0, 1
 
     def take(until: int) -> None:
-        nonlocal at
+        nonlocal at, line
         if until > at:
-            pieces.setdefault(open_[-1][0], []).append((at, until))
-            at = until
+            last = line + source.count(b"\n", at, until)
+            pieces.setdefault(open_[-1][0], []).append(_Piece(at, until, line, last))
+            at, line = until, last
 
     for number, item in owners:
         while item.start >= open_[-1][1]:
@@ -225,30 +233,29 @@ def _outlined(source: bytes, language: str, found: list[_Found], imports: list[I
         open_.pop()
 
     chunks, texts = [], []
-    for number, ranges in pieces.items():
-        for start, end, content in _cut(ranges, source, newlines, whole=number >= 0 and found[number].callable):
+    for number, own in pieces.items():
+        for start, end, content in _cut(own, source, whole=number >= 0 and found[number].callable):
             kind = "module" if number < 0 else "function" if found[number].callable else "class"
             chunks.append(Chunk(kind, number, start, end))
             texts.append(words.words(content))
     symbols = tuple(item.symbol for item in found)
-    return Record(language, len(newlines) + 1, symbols, tuple(chunks), tuple(imports), *count_words(texts))
+    return Record(language, line, symbols, tuple(chunks), tuple(imports), *count_words(texts))
 
 
-def _cut(ranges: list[tuple[int, int]], source: bytes, newlines: list[int], whole: bool) -> list[tuple[int, int, str]]:
-    """The text of byte ranges as (first line, last line, text); long remainders in several."""
+def _cut(pieces: list[_Piece], source: bytes, whole: bool) -> list[tuple[int, int, str]]:
+    """The text of pieces as (first line, last line, text); long remainders in several."""
     out: list[tuple[int, int, str]] = []
     texts: list[str] = []
     first = last = 0
-    for start, end in ranges:
-        text = source[start:end].decode("utf-8", "replace")
+    for piece in pieces:
+        text = source[piece.start : piece.end].decode("utf-8", "replace")
         if not text.strip():
             continue
-        begin, finish = bisect_right(newlines, start - 1) + 1, bisect_right(newlines, end - 1) + 1
-        if texts and not whole and finish - first > 4 * TEXT_LINES:
+        if texts and not whole and piece.last - first > 4 * TEXT_LINES:
             out.append((first, last, "\n".join(texts)))
             texts = []
-        first = first if texts else begin
-        last = finish
+        first = first if texts else piece.first
+        last = piece.last
         texts.append(text)
     if texts:
         out.append((first, last, "\n".join(texts)))

@@ -69,13 +69,13 @@ def _resolve(item: Import, path: str, files: Files) -> list[str]:
 
 def _docstring(node: Node) -> str:
     body = node.child_by_field_name("body")
-    first = body.named_children[0] if body is not None and body.named_children else None
-    if first is not None and first.type == "expression_statement" and first.named_children:
-        first = first.named_children[0]
+    first = body.child(0) if body is not None else None  # its children are statements, too many to ask for them all
+    if first is not None and first.type == "expression_statement":
+        first = first.child(0)
     if first is None or first.type != "string":
         return ""
-    lines = text(first).lstrip("rRbBuUfF").strip("\"'").strip().splitlines()
-    return lines[0].strip() if lines else ""
+    line, _, _ = text(first).lstrip("rRbBuUfF").strip("\"'").strip().partition("\n")
+    return line.splitlines()[0].strip() if line else ""
 
 
 def _name(node: Node) -> str:
