@@ -120,7 +120,7 @@ class Store:
                     db.execute("DROP TABLE IF EXISTS records")
                 db.execute(
                     "CREATE TABLE IF NOT EXISTS records (key TEXT PRIMARY KEY, outline TEXT NOT NULL,"
-                    " words TEXT NOT NULL, counts BLOB NOT NULL, checksum INTEGER NOT NULL) WITHOUT ROWID"
+                    " words TEXT NOT NULL, counts BLOB NOT NULL, checksum INTEGER NOT NULL)"
                 )
                 if (application, version) != (_APPLICATION, self._version):
                     db.execute(f"PRAGMA application_id = {_APPLICATION}")
