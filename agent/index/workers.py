@@ -9,13 +9,14 @@ from __future__ import annotations
 import contextlib
 import multiprocessing
 import resource
+import selectors
 import struct
 import sys
 import time
 import types
 from collections import deque
 from collections.abc import Iterable, Iterator
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from types import TracebackType
 from typing import NamedTuple
@@ -91,6 +92,9 @@ class Workers:
         self._count = max(1, count)
         self.file_seconds = file_seconds
         self._workers: list[_Worker] = []
+        self._busy = selectors.DefaultSelector()
+        """The pipes of the workers that have open files; registered once a batch, since ``wait`` would do so for each
+        record."""
 
     def parse(self, jobs: Iterable[Job], size: int) -> Iterator[tuple[Job, Packed]]:
         """Records of ``jobs``, as they are ready.
@@ -105,16 +109,15 @@ class Workers:
         while True:
             for number, worker in enumerate(self._workers):
                 if ahead and not worker.open:
-                    self._worker(number).send(ahead)
+                    self._send(self._worker(number), ahead)
                     ahead = None
             if ahead is None:
                 ahead = next(batches, None)
                 if ahead and not all(worker.open for worker in self._workers):
                     continue
-            busy = [worker for worker in self._workers if worker.open]
-            if not busy:
+            if not any(worker.open for worker in self._workers):
                 return
-            yield from self._collect(busy)
+            yield from self._collect()
 
     def start(self, count: int) -> None:
         """Start processes ahead of need; they load while the caller does something else."""
@@ -124,7 +127,7 @@ class Workers:
     def keep(self, count: int) -> None:
         """Have so many processes loaded and end the others; between two calls of :meth:`parse`."""
         for worker in self._workers[count:]:
-            worker.kill()
+            self._end(worker)
         del self._workers[count:]
         self.start(count)
 
@@ -135,8 +138,9 @@ class Workers:
 
     def close(self) -> None:
         for worker in self._workers:
-            worker.kill()
+            self._end(worker)
         self._workers = []
+        self._busy.close()
 
     def __enter__(self) -> Workers:
         return self
@@ -151,27 +155,43 @@ class Workers:
             self._workers[number] = _Worker()
         return self._workers[number]
 
-    def _collect(self, busy: list[_Worker]) -> Iterator[tuple[Job, Packed]]:
+    def _send(self, worker: _Worker, batch: list[Job]) -> None:
+        worker.send(batch)
+        self._busy.register(worker.pipe, selectors.EVENT_READ)
+
+    def _collect(self) -> Iterator[tuple[Job, Packed]]:
+        busy = [worker for worker in self._workers if worker.open]
         oldest = min(worker.since for worker in busy)
         left = max(0.0, oldest + self.file_seconds - time.monotonic())
-        ready = set(wait([worker.pipe for worker in busy], timeout=left))
+        ready = {key.fileobj for key, _ in self._busy.select(left)}
         for worker in busy:
             if worker.pipe in ready:
-                try:
-                    yield worker.receive()
-                except (EOFError, OSError):
-                    yield self._replace(worker, "the parser crashed")
+                yield self._receive(worker)
             elif time.monotonic() - worker.since >= self.file_seconds:
                 yield self._replace(worker, "the parser timed out")
+
+    def _receive(self, worker: _Worker) -> tuple[Job, Packed]:
+        try:
+            done = worker.receive()
+        except (EOFError, OSError):
+            return self._replace(worker, "the parser crashed")
+        if not worker.open:
+            self._busy.unregister(worker.pipe)
+        return done
 
     def _replace(self, worker: _Worker, note: str) -> tuple[Job, Packed]:
         """The first open file is to blame and becomes plain text; the others go to a fresh worker."""
         blamed, *others = worker.open
-        worker.kill()
+        self._end(worker)
         fresh = self._workers[self._workers.index(worker)] = _Worker()
         if others:
-            fresh.send(others)
+            self._send(fresh, others)
         return blamed, outline.record(blamed.content, blamed.language, note).pack()
+
+    def _end(self, worker: _Worker) -> None:
+        if worker.open:
+            self._busy.unregister(worker.pipe)
+        worker.kill()
 
 
 def _batches(jobs: Iterable[Job]) -> Iterator[list[Job]]:
