@@ -6,6 +6,8 @@ Shapes: F files, C chunks, P postings, V words. Postings are grouped by word; ``
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from collections.abc import Sequence
 
 import numpy as np
@@ -23,28 +25,33 @@ class Vocabulary:
     """Raw words and the stems under which they are found. Only grows, so that versions of a corpus can share it."""
 
     def __init__(self) -> None:
-        self.ids: dict[str, int] = {}
+        self._ids: dict[str, int] = defaultdict(itertools.count().__next__)
+        self._of_record: dict[str, Ints] = {}
         self.words: list[str] = []
-        self.by_stem: dict[str, list[int]] = {}
+        self.by_stem: dict[str, list[int]] = defaultdict(list)
         self.stems = Stems()
         self.lengths: list[int] = []
         """How many stems each word has."""
 
-    def add(self, words: Sequence[str]) -> list[int]:
-        """Ids of ``words``, new ones made as needed."""
-        ids = self.ids
-        before = len(ids)
-        out = [ids.setdefault(word, len(ids)) for word in words]
-        if len(ids) > before:
-            self._learn([word for word, number in zip(words, out, strict=True) if number >= before])
-        return out
+    def add(self, words: str) -> Ints:
+        """Ids of the words of a record, new ones made as needed. What a record has is looked up once."""
+        ids = self._of_record.get(words)
+        if ids is None:
+            split = words.split("\n") if words else []
+            ids = self._of_record[words] = np.fromiter(map(self._ids.__getitem__, split), np.int32, len(split))
+            fresh = list(itertools.islice(reversed(self._ids), len(self._ids) - len(self.words)))
+            self._learn(fresh[::-1])
+        return ids
 
-    def _learn(self, fresh: list[str]) -> None:
+    def id_of(self, word: str) -> int | None:
+        return self._ids.get(word)
+
+    def _learn(self, fresh: Sequence[str]) -> None:
         for number, word in enumerate(fresh, start=len(self.words)):
-            keys = self.stems(word)
+            keys = self.stems.keys(word)
             self.lengths.append(len(keys))
             for key in keys:
-                self.by_stem.setdefault(key, []).append(number)
+                self.by_stem[key].append(number)
         self.words += fresh
 
 
@@ -80,8 +87,7 @@ class Corpus:
     def build(cls, records: Sequence[Record], vocabulary: Vocabulary | None = None) -> Corpus:
         vocabulary = vocabulary or Vocabulary()
         word, chunk, times, chunk_file, chunk_number = _columns(records, vocabulary, 0)
-        # One 64-bit key sorts several times faster than a stable argsort of the words.
-        order = np.sort((word.astype(np.int64) << 32) | np.arange(len(word))) & 0xFFFFFFFF
+        order = _by_word(word)
         length = _lengths(vocabulary, word, chunk, times, 0, len(chunk_file))
         start = _starts(np.bincount(word, minlength=len(vocabulary.words)))
         return cls(vocabulary, start, chunk[order], times[order], chunk_file, chunk_number, length, len(records))
@@ -124,7 +130,7 @@ class Corpus:
 
     def of_word(self, word: str) -> tuple[Ints, Ints]:
         """(chunks, times) of a raw word, exactly as spelled."""
-        number = self.vocabulary.ids.get(word)
+        number = self.vocabulary.id_of(word)
         return self._slice(number) if number is not None else (self.chunk[:0], self.times[:0])
 
     def of_stem(self, stem: str) -> tuple[Ints, Floats]:
@@ -151,6 +157,13 @@ class Corpus:
         return self.chunk[begin:end], self.times[begin:end]
 
 
+def _by_word(word: Ints) -> Offsets:
+    """Stable order of postings by word. Numpy sorts 16-bit numbers by radix, in a fifth of the time of wider ones."""
+    low, high = (word & 0xFFFF).astype(np.uint16), (word >> 16).astype(np.uint16)
+    order = np.argsort(low, kind="stable")
+    return order[np.argsort(high[order], kind="stable")]
+
+
 def _starts(counts: Offsets) -> Offsets:
     """Where each group begins, and where the last one ends."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(counts)])
@@ -167,22 +180,19 @@ def _lengths(vocabulary: Vocabulary, word: Ints, chunk: Ints, times: Ints, first
 def _columns(
     records: Sequence[Record], vocabulary: Vocabulary, first_chunk: int
 ) -> tuple[Ints, Ints, Ints, Ints, Ints]:
-    words, chunks, times, files, numbers = [], [], [], [], []
-    base = first_chunk
-    for number, record in enumerate(records):
-        size = len(record.chunks)
-        if size == 0:
-            continue
-        ids = np.array(vocabulary.add(record.words), dtype=np.int32)
-        which, where, count = np.frombuffer(record.counts, dtype="<u2").reshape(3, -1).astype(np.int32)
-        words.append(ids[which] if len(which) else which)
-        chunks.append(where + base)
-        times.append(count)
-        files.append(np.full(size, number, dtype=np.int32))
-        numbers.append(np.arange(size, dtype=np.int32))
-        base += size
-    empty = np.zeros(0, np.int32)
-    word, chunk, time, file, at = (
-        np.concatenate(part) if part else empty for part in (words, chunks, times, files, numbers)
-    )
-    return word, chunk, time, file, at
+    """Word, chunk and times of each posting; file of each chunk, and its position there."""
+    tables = [np.frombuffer(record.counts, dtype="<u2").reshape(3, -1) for record in records]
+    ids = [vocabulary.add(record.words) for record in records]
+    chunks = np.array([len(record.chunks) for record in records], np.int32)
+    postings = [table.shape[1] for table in tables]
+    which, where, times = np.concatenate([np.zeros((3, 0), np.int32), *tables], axis=1, dtype=np.int32)
+    which += np.repeat(_before([len(own) for own in ids]), postings)
+    where += np.repeat(_before(chunks) + np.int32(first_chunk), postings)
+    file = np.repeat(np.arange(len(records), dtype=np.int32), chunks)
+    number = np.arange(len(file), dtype=np.int32) - np.repeat(_before(chunks), chunks)
+    return np.concatenate([np.zeros(0, np.int32), *ids])[which], where, times, file, number
+
+
+def _before(sizes: Sequence[int] | Ints) -> Ints:
+    """How many the groups before each one hold together."""
+    return np.concatenate([np.zeros(1, np.int32), np.cumsum(sizes, dtype=np.int32)])[:-1]

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import itertools
 import json
-import sys
+import struct
 import zlib
-from array import array
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -68,7 +67,7 @@ class Record:
     """Everything about one blob.
 
     ``counts`` holds three arrays of one length, little-endian 16 bit, one after the other: ``which``, ``where`` and
-    ``times``. ``words[which[j]]`` stands ``times[j]`` times in ``chunks[where[j]]``; they are ordered by chunk.
+    ``times``. Word ``which[j]`` stands ``times[j]`` times in ``chunks[where[j]]``; they are ordered by chunk.
     """
 
     language: str
@@ -76,7 +75,8 @@ class Record:
     symbols: tuple[Symbol, ...] = ()
     chunks: tuple[Chunk, ...] = ()
     imports: tuple[Import, ...] = ()
-    words: tuple[str, ...] = ()
+    words: str = ""
+    """The different words, one a line. Not taken apart here: a repository has the same ones in many files."""
     counts: bytes = b""
     note: str = ""
     """Why the outline is missing or partial: ``binary``, ``minified``, ``timed out``, …"""
@@ -94,8 +94,7 @@ class Record:
             ensure_ascii=True,
             separators=(",", ":"),
         )
-        words = "\n".join(self.words)
-        return outline, words, self.counts, _checksum(outline, words, self.counts)
+        return outline, self.words, self.counts, _checksum(outline, self.words, self.counts)
 
     @classmethod
     def unpack(cls, outline: str, words: str, counts: bytes, checksum: int) -> Record:
@@ -116,7 +115,7 @@ class Record:
                 Import(module, tuple((a, b) for a, b in names), line, alias, exported)
                 for module, names, line, alias, exported in imports
             ),
-            words=tuple(map(sys.intern, words.split("\n"))) if words else (),  # one string for all files
+            words=words,
             counts=counts,
             note=note,
             broken=broken,
@@ -128,23 +127,28 @@ def _checksum(outline: str, words: str, counts: bytes) -> int:
     return zlib.crc32(counts, zlib.crc32(words.encode("utf-8", "surrogatepass"), start))
 
 
-def count_words(chunks: Sequence[Sequence[str]]) -> tuple[tuple[str, ...], bytes]:
+def count_words(chunks: Sequence[Sequence[str]]) -> tuple[str, bytes]:
     """Words of each chunk → ``words`` and ``counts`` of a :class:`Record`.
 
     A file with more than 65,535 different words is data; what goes beyond is not counted.
     """
     ids: dict[str, int] = defaultdict(itertools.count().__next__)
-    which, where, times = array("H"), array("H"), array("H")
+    which: list[int] = []
+    where: list[bytes] = []
+    times: list[int] = []
     for chunk, found in enumerate(chunks[:MAX_COUNT]):
         tally: dict[str, int] = Counter(found)
         if len(ids) + len(tally) > MAX_COUNT:
             tally = {word: count for word, count in tally.items() if word in ids}
-        if tally and max(map(len, tally)) > MAX_WORD:
-            tally = {word: count for word, count in tally.items() if len(word) <= MAX_WORD}
-        which.extend([ids[word] for word in tally])
-        where.extend([chunk] * len(tally))
-        times.extend([count if count < MAX_COUNT else MAX_COUNT for count in tally.values()])
-    if sys.byteorder == "big":
-        for counts in (which, where, times):
-            counts.byteswap()
-    return tuple(ids), b"".join(counts.tobytes() for counts in (which, where, times))
+        which += map(ids.__getitem__, tally)
+        where.append(_SHORT.pack(chunk) * len(tally))
+        times += tally.values()
+    if max(map(len, ids), default=0) > MAX_WORD:
+        return count_words([[word for word in found if len(word) <= MAX_WORD] for found in chunks])
+    if max(times, default=0) > MAX_COUNT:
+        times = [min(count, MAX_COUNT) for count in times]
+    shorts = struct.Struct(f"<{len(which)}H")
+    return "\n".join(ids), b"".join((shorts.pack(*which), *where, shorts.pack(*times)))
+
+
+_SHORT = struct.Struct("<H")

@@ -269,7 +269,5 @@ def test_chunks_cover_functions_and_remainders_once() -> None:
 def _words(record: outline.Record) -> list[list[str]]:
     third = len(record.counts) // 3
     which, where = (memoryview(record.counts[i * third : (i + 1) * third]).cast("H") for i in range(2))
-    return [
-        [record.words[w] for w, c in zip(which, where, strict=True) if c == chunk]
-        for chunk in range(len(record.chunks))
-    ]
+    words = record.words.split("\n")
+    return [[words[w] for w, c in zip(which, where, strict=True) if c == chunk] for chunk in range(len(record.chunks))]
