@@ -19,6 +19,8 @@ from agent.index.words import parts, words
 
 
 class Candidate(NamedTuple):
+    """A function in one of the files that were found."""
+
     file: int
     chunk: int
     """Number in the corpus."""

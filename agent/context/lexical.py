@@ -20,6 +20,8 @@ Query = Mapping[str, float]
 
 
 class Scores(NamedTuple):
+    """How well each chunk, and each file as a whole, fits a query; 0 where no word is shared."""
+
     chunks: Floats
     files: Floats
 

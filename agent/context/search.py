@@ -47,6 +47,8 @@ class FunctionHit(NamedTuple):
 
 
 class SearchResult(NamedTuple):
+    """Best first; the functions are those of the first files."""
+
     files: tuple[Hit, ...]
     functions: tuple[FunctionHit, ...]
 

@@ -32,8 +32,6 @@ class Case:
     message: str
     kind: str
     """The ``type`` of the skip or failure, ``pytest.xfail`` for example; for an error its ``message``."""
-    suites: tuple[str, ...]
-    """Names of the suites around it, outermost first."""
 
 
 def cases(data: bytes) -> tuple[Case, ...]:
@@ -70,14 +68,13 @@ def _walk(data: bytes) -> Iterator[Case]:
             count += 1
             if count > MAX_CASES:
                 raise Unreadable(f"the report holds more than {MAX_CASES} tests")
-            suites = tuple(e.get("name", "") for e in open_elements if e.tag == "testsuite")
             files = [e.get("file", "") for e in open_elements if e.get("file")]
-            yield _case(element, suites, files[-1] if files else "")
+            yield _case(element, files[-1] if files else "")
         if element.tag in ("testcase", "testsuite", "properties", "system-out", "system-err") and open_elements:
             open_elements[-1].remove(element)
 
 
-def _case(element: Element, suites: tuple[str, ...], suite_file: str) -> Case:
+def _case(element: Element, suite_file: str) -> Case:
     outcome, message, kind = _outcome(element)
     return Case(
         classname=element.get("classname", ""),
@@ -86,7 +83,6 @@ def _case(element: Element, suites: tuple[str, ...], suite_file: str) -> Case:
         outcome=outcome,
         message=message,
         kind=kind,
-        suites=suites,
     )
 
 

@@ -43,7 +43,6 @@ class Body:
     span: tuple[int, int]
     source: str
     """Normalised: equal for functions that differ in layout and comments only."""
-    marks: tuple[str, ...]
     skips: tuple[str, ...]
     asserts: tuple[str, ...]
     empty_asserts: tuple[str, ...]
@@ -278,16 +277,14 @@ def _is_collected(node: ast.ClassDef) -> bool:
 
 
 def _body(function: Function, inherited: tuple[str, ...], *, helper: bool) -> Body:
-    marks = tuple(ast.unparse(d) for d in function.decorator_list)
     live = list(_live(function.body))
     asserts = [(node, text) for node in live for text in _assertions(node)]
-    skips = [*inherited, *(m for m in marks if _SKIP.search(m))]
+    skips = [*inherited, *(m for d in function.decorator_list if _SKIP.search(m := ast.unparse(d)))]
     skips += [t for node in live if (t := _skip_call(node))]
     last = max((node.lineno for node, _ in asserts), default=0)
     return Body(
         span=(min([function.lineno, *(d.lineno for d in function.decorator_list)]), function.end_lineno or 0),
         source=_normalised(function),
-        marks=marks,
         skips=tuple(skips),
         asserts=tuple(text for _, text in asserts),
         empty_asserts=tuple(text for node, text in asserts if _is_vacuous(node)),

@@ -35,6 +35,8 @@ class Limits:
 
 @dataclass(frozen=True)
 class Rules:
+    """What may be published at all."""
+
     limits: Limits = Limits()
     may_write_workflows: bool = False
     """Whether the installation was granted the ``workflows`` permission."""

@@ -51,6 +51,8 @@ class Proposal:
 
 @dataclass(frozen=True)
 class PullText:
+    """What a pull request says, and the branch that it is proposed to."""
+
     title: str
     body: str
     base_ref: str
