@@ -7,7 +7,7 @@ import httpx
 from agent.types import Outcome
 from app.devhub.repo import Repo, SeenPull
 from tests.flow import scripts
-from tests.flow.world import World, by_hand
+from tests.flow.world import World, by_hand, outcome
 
 
 def proposed(flow: World, name: str) -> tuple[Repo, SeenPull]:
@@ -20,10 +20,9 @@ def proposed(flow: World, name: str) -> tuple[Repo, SeenPull]:
 
 def waiting(flow: World, name: str, title: str) -> tuple[Repo, SeenPull]:
     repo = flow.repository(name)
-    number = repo.open_issue(title, by="rita")
-    repo.add_label(number, "agent", by="maria")
+    flow.asked(repo, title, by="rita")
     job = flow.ended(repo)
-    assert job.ending is not None and job.ending.outcome is Outcome.PROPOSED, job.ending
+    assert outcome(job) is Outcome.PROPOSED, job.ending
     (pull,) = flow.pulls(repo)
     body = pull.body or ""
     assert pull.draft and "Waits for a person" in body and "**Proven" not in body
@@ -42,7 +41,7 @@ def test_a_maintainer_makes_it_ready(flow: World) -> None:
 
     repo.comment(pull.number, "/agent approve", by="maria")
     ended = flow.ended(repo, 2)
-    assert ended.ending is not None and ended.ending.outcome is Outcome.UPDATED, ended.ending
+    assert outcome(ended) is Outcome.UPDATED, ended.ending
     assert not flow.pulls(repo)[0].draft
     (told,) = flow.told(repo, pull.number)
     assert "maria has acknowledged the changes to tests" in told
@@ -57,7 +56,7 @@ def test_a_test_that_goes_on_request_waits_too(flow: World) -> None:
     assert "Ran before, do not run any more, as the plan says: `test_widget.py::test_double`" in pull.body
     repo.comment(pull.number, "/agent approve", by="maria")
     ended = flow.ended(repo, 1)
-    assert ended.ending is not None and ended.ending.outcome is Outcome.UPDATED, ended.ending
+    assert outcome(ended) is Outcome.UPDATED, ended.ending
     assert not flow.pulls(repo)[0].draft
 
 
@@ -66,7 +65,7 @@ def test_a_later_commit_is_not_covered(flow: World) -> None:
     repo.commit({"test_widget.py": "def test_nothing():\n    pass\n"}, branch=pull.head_ref, by="maria")
     repo.comment(pull.number, "/agent approve", by="maria")
     ended = flow.ended(repo, 1)
-    assert ended.ending is not None and ended.ending.outcome is Outcome.NEEDS_INPUT, ended.ending
+    assert outcome(ended) is Outcome.NEEDS_INPUT, ended.ending
     assert flow.pulls(repo)[0].draft
     assert "Nothing was acknowledged" in flow.told(repo, pull.number)[0]
 
@@ -81,7 +80,7 @@ def test_a_description_that_shows_something_else_is_not_approved(flow: World) ->
     assert answer.status_code == 200
     repo.comment(pull.number, "/agent approve", by="maria")
     ended = flow.ended(repo, 1)
-    assert ended.ending is not None and ended.ending.outcome is Outcome.NEEDS_INPUT, ended.ending
+    assert outcome(ended) is Outcome.NEEDS_INPUT, ended.ending
     assert flow.pulls(repo)[0].draft
 
 
@@ -94,7 +93,7 @@ def test_a_commit_after_the_approval_makes_it_a_draft_again_once(flow: World) ->
     repo.permit("paul", "write")
     repo.commit({"README.md": "# more\n"}, branch=pull.head_ref, by="paul")
     ended = flow.ended(repo, 2)
-    assert ended.ending is not None and ended.ending.outcome is Outcome.UPDATED, ended.ending
+    assert outcome(ended) is Outcome.UPDATED, ended.ending
     assert flow.pulls(repo)[0].draft
     told = flow.told(repo, pull.number)[-1]
     assert "(draft)" in told and "paul has pushed to it" in told and pull.head_sha[:12] in told

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from agent.types import Outcome
 from tests.flow import scripts
-from tests.flow.world import FILES, World
+from tests.flow.world import FILES, World, outcome
 
 SPY = """
 import os, pathlib, sys
@@ -64,11 +64,9 @@ def test_a_hostile_repository_is_worked_on_and_changes_only_what_was_asked(flow:
     repo = flow.repository("hostile", {})
     repo.commit(HOSTILE, modes=MODES)
     before = repo.files("main")
-    number = repo.open_issue(scripts.HOSTILE, by="rita")
-    repo.add_label(number, "agent", by="maria")
+    flow.asked(repo, scripts.HOSTILE, by="rita")
     job = flow.ended(repo)
-    assert job.ending is not None
-    assert job.ending.outcome is Outcome.PROPOSED, job.ending
+    assert outcome(job) is Outcome.PROPOSED, job.ending
     (pull,) = flow.pulls(repo)
     assert {file.path for file in pull.files} == {
         "widget.py",
@@ -94,11 +92,9 @@ def test_a_hostile_repository_is_worked_on_and_changes_only_what_was_asked(flow:
 
 def test_what_a_hostile_model_writes_is_text(flow: World) -> None:
     repo = flow.repository("talkative")
-    number = repo.open_issue(scripts.TALKATIVE, by="rita")
-    repo.add_label(number, "agent", by="maria")
+    number = flow.asked(repo, scripts.TALKATIVE, by="rita")
     job = flow.ended(repo)
-    assert job.ending is not None
-    assert job.ending.outcome is Outcome.PROPOSED, job.ending
+    assert outcome(job) is Outcome.PROPOSED, job.ending
     (pull,) = flow.pulls(repo)
     shown = (pull.body or "", *flow.told(repo, number))
     for text in (pull.title, *map(repo.message, pull.commits), *shown):
@@ -113,8 +109,7 @@ def test_what_a_hostile_model_writes_is_text(flow: World) -> None:
 def test_neighbours_on_the_machine_see_nothing_of_a_job(flow: World) -> None:
     """Who knows a path may pass through to a checkout; nobody can list jobs, or read code and conversations."""
     repo = flow.repository("private")
-    number = repo.open_issue(scripts.NOTHING, by="maria")
-    repo.add_label(number, "agent", by="maria")
+    flow.asked(repo, scripts.NOTHING)
     job = flow.ended(repo)
     state = flow.service.folder / "state"
     own = state / "jobs" / job.id

@@ -11,7 +11,7 @@ from agent.record import read_events
 from agent.types import Outcome
 from app.devhub.devhub import DevHub
 from app.devhub.serving import serving
-from tests.flow.world import BUG, EDIT, FINISH, WRITE, plan, world
+from tests.flow.world import BUG, EDIT, FINISH, WRITE, outcome, plan, world
 
 SCRIPT = {
     "model": "spare",
@@ -30,8 +30,7 @@ def test_a_second_model_goes_on_at_its_own_price(open_tmp_path: Path, app_key: s
         repo = flow.repository("second")
         repo.add_label(repo.open_issue(BUG, by="maria"), "agent", by="maria")
         job = flow.ended(repo)
-        assert job.ending is not None
-        assert job.ending.outcome is Outcome.PROPOSED, job.ending
+        assert outcome(job) is Outcome.PROPOSED, job.ending
         usage = flow.result(job).usage
         (pull,) = flow.pulls(repo)
         log = Path(flow.service.settings["GRAFTSMITH_STATE_DIR"]) / "jobs" / job.id / "run-1" / "events.jsonl"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from agent.types import Outcome
 from tests.flow import scripts
-from tests.flow.world import BUG, FILES, World
+from tests.flow.world import BUG, FILES, World, outcome
 
 
 def test_the_commit_goes_to_the_pull_requests_own_branch(flow: World) -> None:
@@ -14,8 +14,7 @@ def test_the_commit_goes_to_the_pull_requests_own_branch(flow: World) -> None:
     number = repo.open_pull(scripts.ON_PULL, head="feature/AB#1992-x", by="maria")
     repo.comment(number, "/agent fix the sum", by="maria")
     job = flow.ended(repo)
-    assert job.ending is not None
-    assert job.ending.outcome is Outcome.UPDATED
+    assert outcome(job) is Outcome.UPDATED
     commits = repo.log("feature/AB#1992-x")
     assert commits[1] == before
     assert b"sum(items)\n" in repo.read("widget.py", "feature/AB#1992-x")
@@ -30,8 +29,7 @@ def test_the_commit_goes_to_the_pull_requests_own_branch(flow: World) -> None:
 
 def test_a_follow_up_is_given_the_issue_not_our_own_report(flow: World) -> None:
     repo = flow.repository("follow-up")
-    number = repo.open_issue(BUG, "`total([1, 2, 3])` is 5.", by="rita")
-    repo.add_label(number, "agent", by="maria")
+    flow.asked(repo, BUG, "`total([1, 2, 3])` is 5.", by="rita")
     assert flow.ended(repo).ending is not None
     (pull,) = flow.pulls(repo)
     repo.comment(pull.number, f"/agent ask {scripts.QUESTION}?", by="maria")
@@ -50,8 +48,7 @@ def test_nothing_is_pushed_for_a_fork(flow: World) -> None:
     fork_before, repo_before = fork.branches(), repo.branches()
     repo.comment(number, "/agent fix the sum", by="maria")
     job = flow.ended(repo)
-    assert job.ending is not None
-    assert job.ending.outcome is Outcome.BLOCKED
+    assert outcome(job) is Outcome.BLOCKED
     assert "fork" in job.ending.reason
     assert fork.branches() == fork_before
     assert repo.branches() == repo_before
@@ -65,8 +62,7 @@ def test_a_pull_request_does_not_bring_the_rules_that_it_is_judged_by(flow: Worl
     number = repo.open_pull(scripts.PLANNED, head="lax", by="maria")
     repo.comment(number, "/agent fix the sum", by="maria")
     job = flow.ended(repo)
-    assert job.ending is not None
-    assert job.ending.outcome is Outcome.PLANNED, "the base branch wants every plan approved"
+    assert outcome(job) is Outcome.PLANNED, "the base branch wants every plan approved"
     baseline = flow.result(job).evidence.baseline
     assert baseline is not None and "pytest" in " ".join(baseline.command)
 
@@ -86,8 +82,7 @@ def test_a_branch_that_moved_elsewhere_is_tested_again(flow: World) -> None:
     repo.comment(number, "/agent fix the sum", by="maria")
     flow.hub.wait_for(while_it_runs, timeout_s=60)
     job = flow.ended(repo)
-    assert job.ending is not None
-    assert job.ending.outcome is Outcome.UPDATED
+    assert outcome(job) is Outcome.UPDATED
     assert repo.log("topic")[1] == moved[0]
     assert repo.read("person.py", "topic") == b"y = 2\n"
     assert job.usage.calls > 0, "testing again must not take away what the work has cost"
@@ -109,8 +104,7 @@ def test_a_persons_change_to_the_same_file_stands(flow: World) -> None:
     repo.comment(number, "/agent fix the sum", by="maria")
     flow.hub.wait_for(while_it_runs, timeout_s=60)
     job = flow.ended(repo)
-    assert job.ending is not None
-    assert job.ending.outcome is Outcome.BLOCKED
+    assert outcome(job) is Outcome.BLOCKED
     assert repo.log("topic")[0] == moved[0]
     kept = job.artefacts.branch
     assert kept in repo.branches()

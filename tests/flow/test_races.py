@@ -12,14 +12,13 @@ from agent.types import Outcome
 from app.devhub.repo import Repo
 from app.jobs.types import Ending
 from tests.flow import scripts
-from tests.flow.world import BUG, PATIENCE_S, Service, World, free_port, wait_until
+from tests.flow.world import BUG, PATIENCE_S, Service, World, free_port, outcome, wait_until
 
 
 def asked(flow: World, name: str, *, alone: bool = False) -> tuple[Repo, int]:
     """A repository with the bug, and the issue about it, labelled."""
     repo = flow.repository(name, alone=alone)
-    number = repo.open_issue(BUG, by="rita")
-    repo.add_label(number, "agent", by="maria")
+    number = flow.asked(repo, BUG, by="rita")
     return repo, number
 
 
@@ -135,8 +134,7 @@ def test_a_deleted_repository_ends_the_job_by_name(flow: World) -> None:
     flow.hub.wait_for(lambda: (job := flow.job(repo)) and job.ending, timeout_s=PATIENCE_S)
     job = flow.job(repo)
     assert job is not None
-    assert job.ending is not None
-    assert job.ending.outcome is Outcome.BLOCKED
+    assert outcome(job) is Outcome.BLOCKED
 
 
 def test_two_services_on_one_state_folder_share_the_work_and_double_nothing(flow: World, open_tmp_path: Path) -> None:
@@ -213,8 +211,7 @@ def test_what_holds_on_the_state_that_a_person_made_meanwhile_is_told_as_measure
 def test_a_branch_that_has_the_name_of_our_folder_is_no_obstacle(flow: World) -> None:
     repo = flow.repository("folder-taken")
     repo.set_branch("agent", repo.branches()["main"])
-    number = repo.open_issue(BUG, by="rita")
-    repo.add_label(number, "agent", by="maria")
+    number = flow.asked(repo, BUG, by="rita")
     assert ending(flow, repo).outcome is Outcome.PROPOSED
     (pull,) = flow.pulls(repo)
     assert pull.head_ref.startswith(f"agent-issue-{number}")
@@ -268,10 +265,8 @@ def test_a_refused_wish_is_not_retried_on_the_word_of_another(flow: World) -> No
 
 def test_an_empty_repository_is_told_so(flow: World) -> None:
     repo = flow.repository("empty", {})
-    number = repo.open_issue(BUG, by="rita")
-    repo.add_label(number, "agent", by="maria")
+    number = flow.asked(repo, BUG, by="rita")
     job = flow.ended(repo)
-    assert job.ending is not None
-    assert job.ending.outcome is Outcome.BLOCKED
+    assert outcome(job) is Outcome.BLOCKED
     (told,) = flow.told(repo, number)
     assert "push a first commit" in told

@@ -61,8 +61,7 @@ def test_a_plan_waits_is_revised_and_carried_out_where_it_was_made(flow: World) 
 
 def test_a_repository_can_want_every_plan_approved(flow: World) -> None:
     repo = flow.repository("careful", {**FILES, ".graftsmith.toml": "[plan]\napproval = true\n"})
-    number = repo.open_issue(scripts.PLANNED, by="rita")
-    repo.add_label(number, "agent", by="maria")
+    number = flow.asked(repo, scripts.PLANNED, by="rita")
     _ended_as(flow, repo, 0, Outcome.PLANNED)
     assert list(repo.branches()) == ["main"]
     repo.comment(number, "/agent approve", by="maria")

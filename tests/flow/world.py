@@ -19,7 +19,7 @@ from typing import Any
 import httpx
 
 from agent.model.scripted import serve
-from agent.types import ModelEndpoint, RunResult
+from agent.types import ModelEndpoint, Outcome, RunResult
 from app.demo.scene import service_settings
 from app.devhub.devhub import AppKeys, DevHub
 from app.devhub.repo import Repo, SeenPull
@@ -193,6 +193,12 @@ class World:
         own = self.jobs_of(repo)
         return own[position] if len(own) > position else None
 
+    def asked(self, repo: Repo, title: str, body: str | None = None, *, by: str = "maria") -> int:
+        """The number of a new issue by ``by`` that maria, who may, has labelled."""
+        number = repo.open_issue(title, body, by=by)
+        repo.add_label(number, "agent", by="maria")
+        return number
+
     def ended(self, repo: Repo, position: int = 0, timeout_s: float = PATIENCE_S) -> Job:
         """The job of ``repo``, once it is done."""
 
@@ -244,6 +250,11 @@ def by_hand(flow: World, repo: Repo, number: int, *, draft: bool) -> None:
 def _die_with_parent() -> None:
     """A test run that is killed leaves no service behind (prctl(2), PR_SET_PDEATHSIG)."""
     ctypes.CDLL(None).prctl(1, signal.SIGKILL)
+
+
+def outcome(job: Job) -> Outcome | None:
+    """How a job ended; ``None`` while it has not."""
+    return job.ending.outcome if job.ending else None
 
 
 def wait_until(condition: Callable[[], bool], what: str, service: Service, timeout_s: float = PATIENCE_S) -> None:
