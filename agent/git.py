@@ -417,7 +417,8 @@ def user_git(checkout: Path, arguments: Sequence[str]) -> bytes:
         return finished.stdout
     if b"bare repository" in finished.stderr:
         raise NotARepository(f"{checkout} holds no files to work on, it is a repository alone", todo="Name a checkout")
-    raise NotARepository(f"{checkout} is not a usable git checkout", why=_first_line(finished.stderr))
+    why = f"git says: {_first_line(finished.stderr)}"
+    raise NotARepository(f"{checkout} is not a usable git checkout", why=why, todo="Name a checkout")
 
 
 class _Growth:
