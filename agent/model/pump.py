@@ -48,47 +48,54 @@ class Watch:
             time.sleep(min(left, _POLL_S))
 
 
+@dataclass(frozen=True)
+class _End:
+    """Comes after the last piece."""
+
+    error: BaseException | None = None
+
+
 def pumped(source: Callable[[], Generator[T]], watch: Watch) -> Generator[T]:
     """What ``source()`` yields, read by a thread of its own.
 
     A blocked read can't be interrupted. When the flag goes up or the deadline passes, the caller goes on at once and
     the thread is left to end at the source's own read timeout; it closes the source then, and hands nothing on.
     """
-    pieces: queue.Queue[tuple[bool, T | BaseException | None]] = queue.Queue(_WAITING)
+    pieces: queue.Queue[T | _End] = queue.Queue(_WAITING)
     stop = threading.Event()
-
-    def put(more: bool, value: T | BaseException | None) -> None:
-        while not stop.is_set():
-            with suppress(queue.Full):
-                pieces.put((more, value), timeout=_POLL_S)
-                return
-
-    def read() -> None:
-        stream = source()
-        try:
-            for piece in stream:
-                put(True, piece)
-                if stop.is_set():
-                    return
-            put(False, None)
-        except BaseException as error:  # handed to the consumer, who raises it
-            put(False, error)
-        finally:
-            stream.close()
-
-    threading.Thread(target=read, name="model-call", daemon=True).start()
+    threading.Thread(target=_read, args=(source, pieces, stop), name="model-call", daemon=True).start()
     try:
-        while True:
-            watch.check()
-            try:
-                more, value = pieces.get(timeout=_POLL_S)
-            except queue.Empty:
-                continue
-            if more:
-                yield value  # type: ignore[misc]  # a piece, since more is true
-            elif isinstance(value, BaseException):
-                raise value
-            else:
-                return
+        while not isinstance(piece := _next(pieces, watch), _End):
+            yield piece
+        if piece.error is not None:
+            raise piece.error
     finally:
         stop.set()
+
+
+def _read(source: Callable[[], Generator[T]], pieces: queue.Queue[T | _End], stop: threading.Event) -> None:
+    stream = source()
+    try:
+        for piece in stream:
+            _put(piece, pieces, stop)
+            if stop.is_set():
+                return
+        _put(_End(), pieces, stop)
+    except BaseException as error:  # handed to the consumer, who raises it
+        _put(_End(error), pieces, stop)
+    finally:
+        stream.close()
+
+
+def _put(piece: T | _End, pieces: queue.Queue[T | _End], stop: threading.Event) -> None:
+    while not stop.is_set():
+        with suppress(queue.Full):
+            pieces.put(piece, timeout=_POLL_S)
+            return
+
+
+def _next(pieces: queue.Queue[T | _End], watch: Watch) -> T | _End:
+    while True:
+        watch.check()
+        with suppress(queue.Empty):
+            return pieces.get(timeout=_POLL_S)
