@@ -5,6 +5,7 @@ The model's word never counts: everything here comes from what the harness measu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 
 from agent.edit import syntax
@@ -31,7 +32,13 @@ def unusable(baseline: TestRun) -> str:
     if baseline.status in (SuiteStatus.OK, SuiteStatus.FAILING, SuiteStatus.NO_TESTS):
         return ""
     end = f"\n\n{baseline.log[-1_500:].strip()}" if baseline.log.strip() else ""
-    return f"{baseline.detail or baseline.status.value}{end}"
+    return f"{baseline.detail or baseline.status.value}{_read_only(baseline.log)}{end}"
+
+
+def _read_only(log: str) -> str:
+    """What is behind an error that a person would not see outside the sandbox."""
+    written = re.search(r"EROFS|[Rr]ead-only file system", log)
+    return ". Something was to be written where nothing can be: what is installed is read-only here" if written else ""
 
 
 def of_claim(claim: Claim, evidence: Evidence, plan: Plan | None, changed: Collection[str]) -> tuple[str, ...]:

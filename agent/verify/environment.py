@@ -28,7 +28,7 @@ from agent.events import Events
 from agent.verify.registries import ALLOW, Registries
 from agent.verify.store import Place, SetupFailed, Store, carry, copy, untracked
 from agent.verify.toolchains import TOOLCHAINS, build_of, setup_line
-from agent.verify.toolchains.base import BUILD, ENVIRONMENT, VENV, Step, TestPlan, shell
+from agent.verify.toolchains.base import BUILD, ENVIRONMENT, NODE, VENV, Step, TestPlan, shell
 from agent.workspace import Checkout, Workspace
 from sandbox import remove_tree
 from sandbox.egress.policy import Destination, Egress, Refusal
@@ -364,7 +364,7 @@ def _fact(step: Step) -> object:
 
 
 def _path(tools: Environment) -> str:
-    return f"{VENV}/bin:{tools.env.get('PATH', '/usr/local/bin:/usr/bin:/bin')}"
+    return f"{VENV}/bin:{NODE}/bin:{tools.env.get('PATH', '/usr/local/bin:/usr/bin:/bin')}"
 
 
 def _failed(step: Step, finished: Finished) -> GraftsmithError:

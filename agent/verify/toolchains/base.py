@@ -28,6 +28,9 @@ VENV = f"{ENVIRONMENT}/venv"
 """Python's part of it. Below and not at it, because ``venv`` refuses a place that is a link, which it is where nothing
 can be mounted."""
 
+NODE = f"{ENVIRONMENT}/node"
+"""Where programs of npm are installed."""
+
 BUILD = f"{ENVIRONMENT}/build"
 """Where a compiler's work on the base is kept; see :class:`Build`."""
 

@@ -20,7 +20,18 @@ from agent.verify import report
 from agent.verify.files import Files, matching, text
 from agent.verify.report import MESSAGE_LIMIT, Entry, Report, Unreadable
 from agent.verify.toolchains import joined, shell_line
-from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation, Step, TestPlan, fits, shell, spoken
+from agent.verify.toolchains.base import (
+    NODE,
+    REPORTS,
+    Canary,
+    Collected,
+    Invocation,
+    Step,
+    TestPlan,
+    fits,
+    shell,
+    spoken,
+)
 from agent.verify.verdict import GENERIC_EXITS
 from sandbox.text import clean
 
@@ -371,12 +382,31 @@ def prepare(files: Files) -> tuple[Step, ...]:
     if not any(package.get(key) for key in ("dependencies", "devDependencies", "peerDependencies", "workspaces")):
         return ()
     paths = files.paths()
-    if "pnpm-lock.yaml" in paths:
-        return (Step(("pnpm", "install", "--frozen-lockfile")),)
-    if "yarn.lock" in paths:
-        return (Step(("yarn", "install", "--frozen-lockfile")),)
+    manager = next((name for lock, name in _MANAGERS.items() if lock in paths), None)
+    if manager is not None:
+        return (_brought(manager, files), Step((manager, "install", "--frozen-lockfile")))
     locked = "package-lock.json" in paths or "npm-shrinkwrap.json" in paths
     return (Step(("npm", "ci" if locked else "install", "--no-audit", "--no-fund"), reads=read_by_npm(files)),)
+
+
+_MANAGERS: Final[Mapping[str, str]] = {"pnpm-lock.yaml": "pnpm", "yarn.lock": "yarn"}
+_PNPM_OF_LOCK: Final[Mapping[str, str]] = {"5": "7", "6": "8", "9": "10"}
+"""First number of a lock file's version → the pnpm that wrote it, for who names none."""
+
+
+def _brought(manager: str, files: Files) -> Step:
+    """The package manager itself, of npm, where the machine has none."""
+    named = re.match(rf"{manager}@(\d+\.\d+\.\d+)(?![\w.-])", str(_package(files).get("packageManager", "")))
+    if manager == "pnpm":
+        lock = re.search(r"(?m)^lockfileVersion: ['\"]?(\d+)", text(files, "pnpm-lock.yaml", limit=10_000_000))
+        version = named[1] if named else _PNPM_OF_LOCK.get(lock[1] if lock else "", "latest")
+    else:
+        classic = "# yarn lockfile v1" in text(files, "yarn.lock", limit=10_000_000)[:200]
+        version = named[1] if named else "1" if classic else "4"
+    package = "@yarnpkg/cli-dist" if manager == "yarn" and not version.startswith("1") else manager
+    install = ("npm", "install", "--global", "--prefix", NODE, "--no-audit", "--no-fund", "--ignore-scripts")
+    read = frozenset({"package.json", *_MANAGERS})
+    return Step((*install, f"{package}@{version}"), reads=read, offline=(manager, "--version"))
 
 
 def read_by_npm(files: Files) -> frozenset[str] | None:
