@@ -146,7 +146,8 @@ def attempt(sandbox: Sandbox, line: str, folder: Path, env: Mapping[str, str], e
             **tools,
             **env,
             "GOTOOLCHAIN": "local",
-            "GOMODCACHE": "/tmp/go",  # this machine's own is seen, read-only
+            "GOMODCACHE": "/tmp/go",  # this machine's own is seen, read-only, and so is its cargo registry
+            "CARGO_HOME": "/tmp/cargo",
             "CARGO_NET_RETRY": "0",
             "COMPOSER_HOME": "/tmp/composer",
             "GEM_HOME": "/tmp/gems",
