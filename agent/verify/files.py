@@ -21,7 +21,11 @@ class Files(Protocol):
     def read(self, path: str) -> bytes: ...
 
 
-def text(files: Files, path: str, *, limit: int = 1_000_000) -> str:
+_LIMIT = 1_000_000
+"""Bytes; a configuration is smaller."""
+
+
+def text(files: Files, path: str) -> str:
     """The file as text, or the empty string when there is no such file, or none that is small enough to configure."""
     if path not in files.paths():
         return ""
@@ -29,7 +33,7 @@ def text(files: Files, path: str, *, limit: int = 1_000_000) -> str:
         data = files.read(path)
     except (GraftsmithError, KeyError):
         return ""
-    return data.decode("utf-8", "replace") if len(data) <= limit else ""
+    return data.decode("utf-8", "replace") if len(data) <= _LIMIT else ""
 
 
 def matching(files: Files, *patterns: str) -> Iterator[str]:
