@@ -21,11 +21,7 @@ class Files(Protocol):
     def read(self, path: str) -> bytes: ...
 
 
-_LIMIT = 1_000_000
-"""Bytes; a configuration is smaller."""
-
-
-def text(files: Files, path: str) -> str:
+def text(files: Files, path: str, *, limit: int = 1_000_000) -> str:
     """The file as text, or the empty string when there is no such file, or none that is small enough to configure."""
     if path not in files.paths():
         return ""
@@ -33,7 +29,7 @@ def text(files: Files, path: str) -> str:
         data = files.read(path)
     except (GraftsmithError, KeyError):
         return ""
-    return data.decode("utf-8", "replace") if len(data) <= _LIMIT else ""
+    return data.decode("utf-8", "replace") if len(data) <= limit else ""
 
 
 def matching(files: Files, *patterns: str) -> Iterator[str]:
