@@ -9,7 +9,24 @@ from dataclasses import dataclass
 
 # Words after which a program name is the program that runs: `python -m pytest`, `poetry run pytest`, `env pytest`.
 _LEADERS = frozenset(
-    {"-m", "run", "exec", "--", "env", "time", "nice", "xvfb-run", "npx", "bunx", "dlx", "sudo", "c8", "nyc"}
+    {
+        "-m",
+        "run",
+        "exec",
+        "--",
+        "env",
+        "time",
+        "nice",
+        "xvfb-run",
+        "npx",
+        "bunx",
+        "dlx",
+        "sudo",
+        "c8",
+        "nyc",
+        "pnpm",
+        "yarn",
+    }
 )
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 _OPERATORS = ";&|()\n"

@@ -334,3 +334,13 @@ def test_scripts_that_call_scripts_are_followed() -> None:
 def test_parts_that_make_no_sense_are_refused(reports: dict[str, bytes], says: str) -> None:
     with pytest.raises(Unreadable, match=says):
         node.read(Collected(reports, b""), Snapshot({}), "/v")
+
+
+@pytest.mark.parametrize(
+    "line", ["npx jest", "yarn jest --ci", "yarn run jest", "pnpm vitest run", "pnpm exec vitest run"]
+)
+def test_the_runner_behind_a_package_manager_is_asked_for_its_report(line: str) -> None:
+    tree = Snapshot({"package.json": json.dumps({"scripts": {"test": line}}).encode()})
+    plan = detect(tree, Commands())
+    assert plan.line == line
+    assert "outputFile" in node.invoke(plan, tree, (), "/v").argv[2]
