@@ -162,13 +162,13 @@ def _early(evidence: Evidence) -> Iterator[str]:
 
 
 def _worse(comparison: Comparison) -> Iterator[str]:
-    for tests, one, rest in (
-        (comparison.regressed, "test", "passed before and failed now"),
-        (comparison.lost, "test", "ran before and did not run now"),
-        (comparison.added_failing, "new test", "failed"),
+    for tests, kind, one, many in (
+        (comparison.regressed, "test", "passed before and fails now", "passed before and fail now"),
+        (comparison.lost, "test", "ran before and does not run now", "ran before and do not run now"),
+        (comparison.added_failing, "new test", "fails", "fail"),
     ):
         if tests:
-            yield f"{count(len(tests), one)} {rest}"
+            yield f"{count(len(tests), kind)} {one if len(tests) == 1 else many}"
 
 
 def _doubts(evidence: Evidence) -> Iterator[str]:

@@ -191,7 +191,7 @@ def test_what_fails_on_the_state_that_a_person_made_meanwhile_is_kept_apart(flow
     (kept,) = repo.branches().keys() - {"main", "topic"}
     (told,) = flow.told(repo, number)
     assert kept in told
-    assert "1 test passed before and failed now" in told, "what was measured last is told"
+    assert "1 test passed before and fails now" in told, "what was measured last is told"
 
 
 def test_what_holds_on_the_state_that_a_person_made_meanwhile_is_told_as_measured_there(flow: World) -> None:

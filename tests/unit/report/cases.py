@@ -93,7 +93,7 @@ PLAN = Plan(
 PROVEN = RunResult(
     run_id="r1",
     outcome=Outcome.PROPOSED,
-    reason="The change is proven.",
+    reason="1 test fails without the change and passes with it; no other test got worse.",
     next_step="Review the pull request.",
     summary=(
         "`format_duration` lost the minutes of any duration of an hour or more, because the remainder was taken from "
@@ -217,6 +217,7 @@ CHANGED = PROVEN.model_copy(
 )
 MEASURED = PROVEN.model_copy(
     update={
+        "reason": f"{PROVEN.reason} New findings of ruff are left.",
         "evidence": PROVEN.evidence.model_copy(
             update={
                 "baseline_from": "2026-02-03 09:30 UTC",

@@ -255,7 +255,7 @@ def test_what_was_not_accepted_is_no_success_whatever_was_measured(outcome: Outc
 def test_each_doubt_is_named() -> None:
     evidence = WEAKENED.evidence
     said = words.verdict(evidence)
-    assert "1 test passed before and failed now" in said and "1 change could make the tests say less" in said
+    assert "1 test passed before and fails now" in said and "1 change could make the tests say less" in said
     bare = Evidence(final=evidence.final, comparison=Comparison())
     assert words.verdict(bare) == "Not proven: no test was red before and green after."
     assert words.verdict(Evidence()) == "Not proven: the tests were not run on this change."
