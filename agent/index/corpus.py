@@ -7,6 +7,7 @@ Shapes: F files, C chunks, P postings, V words. Postings are grouped by word; ``
 from __future__ import annotations
 
 import itertools
+from array import array
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -30,7 +31,7 @@ class Vocabulary:
         self.words: list[str] = []
         self.by_stem: dict[str, list[int]] = defaultdict(list)
         self.stems = Stems()
-        self.lengths: list[int] = []
+        self.lengths = array("i")
         """How many stems each word has."""
 
     def add(self, words: str) -> Ints:
@@ -114,12 +115,20 @@ class Corpus:
         word, chunk, times, file, number = _columns(made, self.vocabulary, len(chunk_file))
         kept = np.pad(kept, (0, len(self.vocabulary.words) - len(kept)))
         order = np.argsort(word, kind="stable")
-        at = np.cumsum(kept)[word[order]]  # behind the others of the same word
+        at = np.cumsum(kept)[word[order]] + np.arange(len(word))  # behind the others of the same word
+        stay = np.ones(int(kept.sum()) + len(word), bool)
+        stay[at] = False
+
+        def merged(before: Ints, added: Ints) -> Ints:
+            out = np.empty(len(stay), np.int32)
+            out[stay], out[at] = before[keep], added[order]
+            return out
+
         return Corpus(
             self.vocabulary,
             _starts(kept + np.bincount(word, minlength=len(kept))),
-            np.insert(self.chunk[keep], at, chunk[order]),
-            np.insert(self.times[keep], at, times[order]),
+            merged(self.chunk, chunk),
+            merged(self.times, times),
             np.concatenate([chunk_file, fresh[file]]),
             np.concatenate([self.chunk_number, number]),
             np.concatenate(
@@ -171,10 +180,8 @@ def _starts(counts: Offsets) -> Offsets:
 
 def _lengths(vocabulary: Vocabulary, word: Ints, chunk: Ints, times: Ints, first: int, count: int) -> Floats:
     """How many stems each of ``count`` chunks from ``first`` on has, with repeats."""
-    different, inverse = np.unique(word, return_inverse=True) if len(word) < 50_000 else (None, word)
-    wanted = vocabulary.lengths if different is None else [vocabulary.lengths[number] for number in different.tolist()]
-    weight = np.array(wanted, dtype=np.float32)[inverse] * times
-    return np.bincount(chunk - first, weights=weight, minlength=count).astype(np.float32)
+    stems = np.frombuffer(vocabulary.lengths, np.int32)[word]
+    return np.bincount(chunk - first, weights=stems * times, minlength=count).astype(np.float32)
 
 
 def _columns(

@@ -92,6 +92,11 @@ class Index:
         with Indexer(store, jobs=jobs) as indexer:
             return indexer.index(source, base=base, progress=progress)
 
+    def position(self, file: File) -> int:
+        """Where a file stands in ``files``; -1 where it is new or has changed."""
+        at = self._numbers.get(file.path, -1)
+        return at if at >= 0 and self.files[at] == file else -1
+
     def record(self, path: str) -> Record | None:
         """What is known of one file; ``None`` where it is not indexed."""
         at = self._numbers.get(path)
@@ -251,21 +256,21 @@ class Indexer:
         listing = source.listing()
         skipped = Counter(listing.skipped)
         vocabulary = base.corpus.vocabulary if base is not None else Vocabulary()
-        known = {file: at for at, file in enumerate(base.files)} if base is not None else {}
+        old = [base.position(file) for file in listing.files] if base is not None else [-1] * len(listing.files)
         gather = _Gather(source, self._store, self._workers, vocabulary, progress)
-        new = gather.run([file for file in listing.files if file not in known])
+        new = gather.run([file for file, at in zip(listing.files, old, strict=True) if at < 0])
         for path, record in list(new.items()):
             if record.skipped and record.note:
                 skipped[record.note] += 1
                 del new[path]
-        files = tuple(file for file in listing.files if file in known or file.path in new)
+        read = [(file, at) for file, at in zip(listing.files, old, strict=True) if at >= 0 or file.path in new]
+        files = tuple(file for file, _ in read)
         if base is None:
             records = tuple(new[file.path] for file in files)
             corpus = Corpus.build(records, vocabulary)
         else:
-            old = [known.get(file, -1) for file in files]
-            records = tuple(base.records[at] if at >= 0 else new[files[i].path] for i, at in enumerate(old))
-            corpus = base.corpus.replaced(old, records)
+            records = tuple(base.records[at] if at >= 0 else new[file.path] for file, at in read)
+            corpus = base.corpus.replaced([at for _, at in read], records)
         report = Report(
             files=len(files),
             parsed=gather.parsed,

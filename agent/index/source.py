@@ -19,8 +19,8 @@ from agent.index import rules
 
 class File(NamedTuple):
     path: str
-    stamp: str
-    """Changes when the content does: the blob id of a git tree, size and times of a file on disk."""
+    stamp: str | tuple[int, ...]
+    """Changes when the content does: the blob id of a git tree, size, times and number of a file on disk."""
     size: int
     blob: str | None
     """Git blob id, where it is known without reading the file."""
@@ -82,7 +82,12 @@ class DirectorySource:
         above = f"{folder}/" if folder else ""
         for entry in found:
             path = above + entry.name
-            if entry.is_symlink():
+            if entry.is_file(follow_symlinks=False):
+                if path in ignored:
+                    skipped[_IGNORED] += 1
+                else:
+                    _add(entry, path, files, skipped)
+            elif entry.is_symlink():
                 skipped["link"] += 1
             elif entry.is_dir(follow_symlinks=False):
                 reason = rules.FOLDERS.get(entry.name) or (_IGNORED if f"{path}/" in ignored else "")
@@ -90,10 +95,6 @@ class DirectorySource:
                     skipped[reason] += 1
                 else:
                     folders.append(path)
-            elif path in ignored:
-                skipped[_IGNORED] += 1
-            elif entry.is_file(follow_symlinks=False):
-                _add(entry, path, files, skipped)
             else:
                 skipped["special file"] += 1
 
@@ -129,7 +130,7 @@ def _add(entry: os.DirEntry[str], path: str, files: list[File], skipped: Counter
     if reason:
         skipped[reason] += 1
     else:
-        files.append(File(path, f"{size}-{stat.st_mtime_ns}-{stat.st_ctime_ns}-{stat.st_ino}", size, None))
+        files.append(File(path, (size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino), size, None))
 
 
 class TreeEntry(Protocol):
