@@ -23,7 +23,7 @@ from agent.files import replace_file
 from agent.model.beside import Beside
 from agent.model.types import Model
 from agent.record import CANCEL, DISK_FULL, EVENTS, RESULT, HandedOver, keep_spec
-from agent.types import START, RunSpec
+from agent.types import START, RunResult, RunSpec
 from sandbox import Sandbox
 
 _CLIENT = "agent.model.client"
@@ -55,13 +55,17 @@ def _run(handed: HandedOver, sandbox: Callable[[], Sandbox]) -> None:
     work_dir = Path(spec.work_dir)
     os.chdir(work_dir)
     keep_spec(work_dir, spec)
-    result = pipeline.run(
+
+    def hand_over(result: RunResult) -> None:
+        seconds = {**result.seconds, START: round(start + result.seconds.get(START, 0.0), 3)}
+        told = result.model_copy(update={"seconds": seconds})
+        replace_file(work_dir / RESULT, told.model_dump_json().encode())
+
+    pipeline.run(
         spec,
         make_model=partial(_model, spec),
         sandbox=sandbox,
         event_file=work_dir / EVENTS,
         cancelled=(work_dir / CANCEL).exists,
+        hand_over=hand_over,
     )
-    start += result.seconds.get(START, 0.0)
-    result = result.model_copy(update={"seconds": {**result.seconds, START: round(start, 3)}})
-    replace_file(work_dir / RESULT, result.model_dump_json().encode())

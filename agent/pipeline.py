@@ -79,6 +79,7 @@ def run(
     listeners: tuple[Listener, ...] = (),
     cancelled: Callable[[], bool] = lambda: False,
     asker: Asker = NOBODY,
+    hand_over: Callable[[RunResult], None] = lambda result: None,
 ) -> RunResult:
     """Carry out ``spec``. Returns for every ending, also for errors of our own; those are in the log with their trace.
 
@@ -90,6 +91,7 @@ def run(
         listeners: called with each event as it happens.
         cancelled: looked at between and inside calls.
         asker: hears the answer to a question.
+        hand_over: gets the result before the checkouts are removed, which takes a while on a slow disk.
 
     Raises:
         OperatorError: no sandbox starts here (a question needs none).
@@ -113,7 +115,9 @@ def run(
             if run.draft is not None:
                 events.emit("note", text="git", seconds=round(run.draft.base.git.seconds, 3))
             events.emit("decision", outcome=ending.outcome, reason=ending.reason)
-            return run.result(ending)
+        result = run.result(ending)
+        hand_over(result)
+        return result
 
 
 def _ended(stages: Callable[[], Ending], events: EventLog) -> Ending:

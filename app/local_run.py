@@ -5,6 +5,7 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
@@ -25,6 +26,7 @@ from app.aging import DAY_S, remove_old
 from app.machine import Machine, this_machine
 from app.settings import EngineSettings, load
 from app.terminal import Terminal
+from sandbox import open_sandbox
 
 PATCH = "change.patch"
 
@@ -90,12 +92,16 @@ def run(
         UserError: no git repository, no commit, or one that is too large.
         OperatorError: no sandbox starts here.
     """
-    spec = _spec(settings, repository.resolve(), wish)
+    with ThreadPoolExecutor(1, thread_name_prefix="sandbox") as beside:
+        # To open one is mostly to wait for programs. A question needs none.
+        sandbox = open_sandbox if wish.mode == "ask" else beside.submit(open_sandbox).result
+        spec = _spec(settings, repository.resolve(), wish)
     folder = Path(spec.work_dir)
     record.keep_spec(folder, spec)
     result = pipeline.run(
         spec,
         make_model=partial(for_run, spec),
+        sandbox=sandbox,
         event_file=folder / record.EVENTS,
         listeners=listeners,
         cancelled=cancelled,

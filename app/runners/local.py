@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Event
 
 from pydantic import ValidationError
 
@@ -60,6 +61,7 @@ class RunProcess:
             BugError: the child ended without a result.
         """
         handed = HandedOver(spec, at=time.monotonic())
+        there = Event()
         folder = Path(spec.work_dir)
         stored = result_of(folder)
         if stored is not None and stored.outcome is not Outcome.CANCELLED:
@@ -68,23 +70,30 @@ class RunProcess:
         tail = Tail(folder / EVENTS, on_event)
 
         def poll() -> bool:
+            if there.is_set():  # from then on the log is read by who waits for it
+                return False
+            over = (folder / RESULT).exists()
             tail.poll()
             if cancelled():
                 (folder / CANCEL).touch()
+            if over:
+                there.set()
             return False  # the run ends by itself, so that it can write what it has
 
         minutes = spec.budget.minutes
         limits = Limits(wall_s=float("inf") if minutes is None else minutes * 60 + spec.command_timeout_s + _GRACE_S)
         child = self._started.result()
-        finished = self._thread.submit(child.finish, handed.to_bytes(), limits=limits, cancelled=poll).result()
+        finishing = self._thread.submit(child.finish, handed.to_bytes(), limits=limits, cancelled=poll)
+        finishing.add_done_callback(lambda _: there.set())
+        there.wait()  # not for the process, which removes its checkouts now
         tail.poll()
         result = result_of(folder)
         if result is None:
-            raise _lost(finished)
+            raise _lost(finishing.result())
         return result
 
     def close(self) -> None:
-        """End the process, where it has not come to its end. Does not wait for it."""
+        """End the process when it waits, and let it end when it has run. Waits for nothing."""
         self._thread.submit(lambda: self._started.result().close())
         self._thread.shutdown(wait=False)
 
