@@ -183,7 +183,7 @@ def _read_node(reports: Mapping[str, bytes], paths: Mapping[str, bytes], view: s
         if path not in translated:
             ran.setdefault(path, set()).update(_ran(texts[path], ranges))
     told = texts.keys() - translated if ran else ()
-    return {path: Lines(_js_code(texts[path]), _js_code(texts[path]) & ran.get(path, set())) for path in told}
+    return {path: Lines(_code(texts[path]), _code(texts[path]) & ran.get(path, set())) for path in told}
 
 
 Range = tuple[int, int, int]
@@ -219,16 +219,49 @@ def _units(text: str) -> int:
     return len(text.encode("utf-16-le", "surrogatepass")) // 2
 
 
-_JS_NOTE: Final = re.compile(r"\s*(//|/\*|\*)")
+_NOTE: Final = re.compile(r"\s*(//|/\*|\*)")
 
 
-def _js_code(text: str) -> frozenset[int]:
+def _code(text: str) -> frozenset[int]:
     """Lines with a word in them that is no comment."""
     lines = enumerate(text.split("\n"), 1)
-    return frozenset(number for number, line in lines if re.search(r"\w", line) and not _JS_NOTE.match(line))
+    return frozenset(number for number, line in lines if re.search(r"\w", line) and not _NOTE.match(line))
 
 
 _NODE: Final = Tracer((".js", ".mjs", ".cjs"), _watch_node, _read_node)
 
-TRACERS: Final[Mapping[str, Tracer]] = {"python-pytest": _PYTHON, "python-unittest": _PYTHON, "node": _NODE}
+
+# ── Go ───────────────────────────────────────────────────────────────────────────────────────────────────────────
+
+_PROFILE: Final = "go.cover"
+_BLOCK: Final = re.compile(r"(.+):(\d+)\.\d+,(\d+)\.\d+ \d+ (\d+)")
+"""``file:line.column,line.column statements count`` (``go help testflag``, -coverprofile)."""
+
+
+def _watch_go(paths: Collection[str], view: str) -> Watch:
+    flags = f"-mod=mod -coverprofile={REPORTS}/{_PROFILE} -coverpkg=./..."
+    return Watch({}, {"GOFLAGS": flags}, {})
+
+
+def _read_go(reports: Mapping[str, bytes], paths: Mapping[str, bytes], view: str) -> Seen:
+    """Files are named by their module: of two names that end alike the shorter is the one nearer to the root."""
+    blocks: dict[str, list[tuple[range, bool]]] = {}
+    for row in reports.get(_PROFILE, b"").decode("utf-8", "replace").splitlines()[:_ROWS]:
+        if match := _BLOCK.fullmatch(row):
+            block = range(int(match[2]), min(int(match[3]), _ROWS) + 1), match[4] != "0"
+            blocks.setdefault(match[1], []).append(block)
+    seen = {}
+    for path, content in paths.items():
+        name = min((name for name in blocks if name.endswith(f"/{path}")), key=len, default=None)
+        if name is not None:
+            code = _code(content.decode("utf-8", "replace"))
+            around = {line for lines, _ in blocks[name] for line in lines}
+            ran = {line for lines, did in blocks[name] if did for line in lines}
+            seen[path] = Lines(code & around, code & ran)
+    return seen
+
+
+_GO: Final = Tracer((".go",), _watch_go, _read_go)
+
+TRACERS: Final[Mapping[str, Tracer]] = {"python-pytest": _PYTHON, "python-unittest": _PYTHON, "node": _NODE, "go": _GO}
 """By toolchain."""

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from agent.index.index import Index
 from agent.index.source import TreeSource
-from agent.types import Place
+from agent.types import Place, SuiteStatus
 from agent.verify import lines
 from agent.verify.coverage import TRACERS, Observed, observe, of_change, sources
 from agent.verify.impact import reached_tests
@@ -207,3 +207,42 @@ def test_places_hold_exactly_their_lines(wanted: frozenset[int]) -> None:
     found = lines.places("a", wanted)
     assert [line for place in found for line in range(place.start, place.end + 1)] == sorted(wanted)
     assert all(one.end + 1 < other.start for one, other in itertools.pairwise(found))
+
+
+PROFILE = b"""mode: set
+example.org/shop/pay.go:3.30,4.14 1 1
+example.org/shop/pay.go:4.14,6.3 1 0
+example.org/shop/pay.go:7.2,7.10 1 1
+example.org/shop/sub/pay.go:3.30,9.2 1 0
+example.org/shop/other.go:1.1,2.2 1 1
+no block
+example.org/shop/pay.go:9.1,999999999999.2 1 0
+"""
+PAY = b"package shop\n\nfunc Pay(n int) int {\n\tif n < 0 {\n\t\t// Never.\n\t\treturn 0\n\t}\n\treturn n\n}\n"
+
+
+GO_TEST = (
+    'package shop\n\nimport "testing"\n\nfunc TestPay(t *testing.T) {\n\tif Pay(1) != 1 {\n\t\tt.Fatal()\n\t}\n}\n'
+)
+
+
+def test_go_says_by_blocks_which_lines_ran() -> None:
+    tracer = TRACERS["go"]
+    assert tracer.watch(["pay.go"], "/v").env == {"GOFLAGS": "-mod=mod -coverprofile=/report/go.cover -coverpkg=./..."}
+    seen = tracer.read({"go.cover": PROFILE}, {"pay.go": PAY, "sub/pay.go": PAY, "absent.go": PAY}, "/v")
+    assert seen.keys() == {"pay.go", "sub/pay.go"}
+    assert (seen["pay.go"].code, seen["pay.go"].ran) == ({3, 4, 6}, {3, 4})
+    assert seen["sub/pay.go"].ran == frozenset()
+    assert tracer.read({}, {"pay.go": PAY}, "/v") == {}
+
+
+def test_lines_of_go_are_seen_by_its_own_coverage(bench: MakeBench) -> None:
+    path = "/usr/local/go/bin:/usr/local/bin:/usr/bin:/bin"
+    if shutil.which("go", path=path) is None:
+        pytest.skip("Go is not installed")
+    files = {"go.mod": "module example.org/shop\n\ngo 1.18\n", "pay.go": PAY, "pay_test.go": GO_TEST}
+    made = bench(files, wall_s=120.0, path=path)
+    final = made.harness.run(made.base)
+    assert final.status is SuiteStatus.OK, final.log
+    seen = observe(made.harness, made.base, ("pay.go",), (), final).seen["pay.go"]
+    assert (seen.code, seen.ran) == ({3, 4, 6, 8}, {3, 4, 8})
