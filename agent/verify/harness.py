@@ -22,7 +22,7 @@ from agent.types import SuiteStatus, TestRun
 from agent.verify import verdict
 from agent.verify.environment import COMMON, Environment, Installer, Machine
 from agent.verify.report import Report, Unreadable
-from agent.verify.store import Store
+from agent.verify.store import SetupFailed, Store
 from agent.verify.toolchains import TOOLCHAINS, build_of
 from agent.verify.toolchains.base import BUILD, REPORTS, WATCH, Canary, Collected, Invocation, TestPlan, shell
 from agent.workspace import Checkout, Workspace
@@ -115,12 +115,24 @@ class Harness:
             SetupFailed: nothing can be tested.
         """
         if self._environment is None:
-            self._environment = Environment() if self.plan.absent else self._installer.find()
+            self._environment = self._installed()
             if self._working is not None:  # what the tests may see of a set-up is in the environment
                 self._base_as_new()
             self._events.emit(
                 "note", text="test environment", source=self._environment.source, notes=self._environment.notes
             )
+
+    def _installed(self) -> Environment:
+        if self.plan.absent:
+            return Environment()
+        try:
+            return self._installer.find()
+        except SetupFailed as error:
+            if not self.plan.first:
+                raise
+            # Nothing is lost: there is no test yet that could have been run.
+            self.plan = replace(self.plan, absent=f"there are no tests yet, and nothing could run new ones: {error}")
+            return Environment()
 
     @property
     def environment(self) -> Environment:
@@ -135,12 +147,12 @@ class Harness:
             name: of the run, for logs.
             fresh: in a checkout that is as if no run had touched it: contents, modes and ages, and nothing besides.
         """
+        environment = self.environment
         if self.plan.absent:
             return self._without_run(SuiteStatus.NO_TESTS, self.plan.absent)
         strange = [test for test in selection if test.startswith("-")]
         if strange:  # they come from a model, and a runner would take them for options
             return self._without_run(SuiteStatus.NOT_RUN, f"{strange[0]!r} is no test id and no test file")
-        environment = self.environment
         invocation = TOOLCHAINS[self.plan.toolchain].invoke(self.plan, draft, selection, self._view)
         place = Path(tempfile.mkdtemp(prefix=f"{name[:40]}-", dir=self._folder))
         place.chmod(0o755)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Final
 
 from agent.types import Commands
@@ -53,8 +54,6 @@ def detect(files: Files, commands: Commands) -> TestPlan:
         name, behind = next((name, behind) for name, behind in resolved if behind is not None)
         return TestPlan(name, behind, "the configured test command", commands.setup, absent=stub(behind))
     found = [plan for plan in (t.detect(files) for t in TOOLCHAINS.values()) if plan is not None]
-    runnable = [plan for plan in found if not plan.absent]
-    if runnable or found:
-        chosen = (runnable or found)[0]
-        return TestPlan(chosen.toolchain, chosen.line, chosen.reason, commands.setup, chosen.absent)
+    if found:
+        return replace(min(found, key=lambda plan: (plan.absent != "", plan.first)), setup=commands.setup)
     return TestPlan(command.NAME, "", "no file says how", commands.setup, absent="no tests were found in the tree")

@@ -53,6 +53,8 @@ class TestPlan:
     """Shell lines that the configuration gives in place of the toolchain's own set-up."""
     absent: str = ""
     """Why there is nothing to run; empty when there is."""
+    first: bool = False
+    """There are no tests yet: a change may bring the first ones."""
 
 
 @dataclass(frozen=True)

@@ -55,7 +55,8 @@ def _plain(data: bytes, files: Files, view: str) -> Report:
 
 
 def prepare(files: Files) -> tuple[Step, ...]:
-    return python_pytest.prepare(files) if python_pytest.detect(files) else ()
+    found = python_pytest.detect(files)
+    return python_pytest.prepare(files) if found and not found.first else ()
 
 
 def canary(plan: TestPlan, test: str, token: str) -> Canary | None:

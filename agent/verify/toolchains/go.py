@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import itertools
 import json
+import posixpath
 import re
+import shlex
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -33,6 +35,8 @@ NAME: Final = "go"
 PROGRAMS: Final = ("go", "gofmt")
 INSTALLED: Final[Mapping[str, str]] = {"GOMODCACHE": f"{ENVIRONMENT}/go/mod", "GOTOOLCHAIN": "local"}
 _ENV: Final[Mapping[str, str]] = {"GOFLAGS": "-mod=mod", "GOPROXY": "off"}
+_MODULES: Final = "[ ! -f go.work ] || export GOFLAGS=\n"
+"""With several modules at once Go takes no ``-mod=mod``."""
 _FUNCTION: Final = re.compile(r"^func ((?:Test|Fuzz|Example)\w*)\(", re.MULTILINE)
 _OUTCOMES: Final[Mapping[str, TestOutcome]] = {
     "pass": TestOutcome.PASSED,
@@ -42,10 +46,21 @@ _OUTCOMES: Final[Mapping[str, TestOutcome]] = {
 
 
 def detect(files: Files) -> TestPlan | None:
-    if "go.mod" not in files.paths():
+    modules = _modules(files)
+    if not modules and "go.mod" not in files.paths():
         return None
-    absent = "" if any(matching(files, "*_test.go")) else "no tests were found: there is no *_test.go"
-    return TestPlan(NAME, "go test ./...", "go.mod is there", absent=absent)
+    packages = [f"./{folder}/..." if folder else "./..." for folder in modules or ("",)]
+    reason = "go.work is there" if modules else "go.mod is there"
+    return TestPlan(NAME, shlex.join(("go", "test", *packages)), reason, first=not any(matching(files, "*_test.go")))
+
+
+def _modules(files: Files) -> tuple[str, ...]:
+    """Folders of the modules that ``go.work`` puts together, the root as an empty one."""
+    said = re.sub(r"//.*", "", text(files, "go.work"))
+    blocks = re.findall(r"(?m)^\s*use\s*(?:\(([^)]*)\)|(\S+))", said)
+    named = [word.strip('"`') for block, single in blocks for word in (block.split() or [single])]
+    folders = (posixpath.normpath(name).removeprefix(".") for name in named if name)
+    return tuple(dict.fromkeys(folder for folder in folders if not folder.startswith((".", "/", "-"))))
 
 
 def resolve(line: str, files: Files) -> str | None:
@@ -73,7 +88,7 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
         return f' {test} -json -count=1 {rest} "$@" > {REPORTS}/go-{number}.json' + (" " if old.endswith(" ") else "")
 
     return Invocation(
-        argv=shell(shell_line.rewrite(plan.line, found, reporting), *wanted),
+        argv=shell(_MODULES + shell_line.rewrite(plan.line, found, reporting), *wanted),
         env=_ENV,
         exits=GENERIC_EXITS,
         shown=spoken(shell_line.rewrite(plan.line, found, lambda _n, old: kept(old).rstrip()), wanted),
@@ -155,11 +170,12 @@ def build(plan: TestPlan) -> Build:
         return f"{old.rstrip()} -run '^$'" + (" " if old.endswith(" ") else "")
 
     line = shell_line.rewrite(plan.line, _calls(plan.line), no_test)
-    return Build("GOCACHE", f"{line}; go vet ./...", _ENV)
+    return Build("GOCACHE", f"{_MODULES}{line}; go vet ./...", _ENV)
 
 
 def probe(plan: TestPlan) -> tuple[str, ...]:
-    return ("go", "list", "-deps", "-test", "./...")
+    named = [word for call in _calls(plan.line) for word in plan.line[call.words_from : call.end].split()]
+    return ("go", "list", "-deps", "-test", *([word for word in named if word.startswith("./")] or ["./..."]))
 
 
 def canary(plan: TestPlan, test: str, token: str) -> Canary | None:

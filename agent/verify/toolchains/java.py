@@ -44,13 +44,12 @@ exit $code
 def detect(files: Files) -> TestPlan | None:
     paths = files.paths()
     tests = any(matching(files, "*Test.java", "*Tests.java", "*Test.kt", "*Tests.kt", "Test*.java", "*Spec.groovy"))
-    absent = "" if tests else "no tests were found: no file is named like a test class"
     if "pom.xml" in paths:
         line = "./mvnw -B test" if "mvnw" in paths else "mvn -B test"
-        return TestPlan(NAME, line, "pom.xml is there", absent=absent)
+        return TestPlan(NAME, line, "pom.xml is there", first=not tests)
     if {"build.gradle", "build.gradle.kts"} & set(paths):
         line = "./gradlew test --continue" if "gradlew" in paths else "gradle test --continue"
-        return TestPlan(NAME, line, "a Gradle build is there", absent=absent)
+        return TestPlan(NAME, line, "a Gradle build is there", first=not tests)
     return None
 
 

@@ -61,13 +61,16 @@ _CONFIGURED: Final = (
     ("setup.cfg", r"(?m)^\[tool:pytest\]"),
 )
 
+_PROJECT: Final = re.compile(r"[^/]+\.py|pyproject\.toml|setup\.cfg|requirements[\w-]*\.txt")
+
 _ADDED: Final = re.compile(r"(?ms)^\s*addopts\s*=.*?(?=^[^\s\]]|\Z)")
 """What a configuration adds to every call of pytest."""
 
 
 def detect(files: Files) -> TestPlan | None:
     reason = _reason(files)
-    return TestPlan(toolchain=NAME, line="python3 -m pytest", reason=reason) if reason else None
+    found = reason or ("it is a Python project" if any(map(_PROJECT.fullmatch, files.paths())) else "")
+    return TestPlan(toolchain=NAME, line="python3 -m pytest", reason=found, first=not reason) if found else None
 
 
 def _reason(files: Files) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -120,6 +121,34 @@ def test_no_tests_and_could_not_run_are_neither_passed_nor_failed(
     assert run.status is status
     assert says in run.detail
     assert run.passed == ({"test_calc.py::test_add"} if status is SuiteStatus.OK else set())
+
+
+def test_a_change_may_bring_the_first_tests_of_a_project(bench: MakeBench) -> None:
+    files = {"calc.py": ADD["calc.py"]}
+    made = bench(files)
+    before, after = (made.harness.run(made.draft(more)) for more in ({}, {"test_calc.py": ADD["test_calc.py"]}))
+    assert (before.status, after.status) == (SuiteStatus.NO_TESTS, SuiteStatus.OK)
+    assert after.passed == {"test_calc.py::test_add"}
+
+
+def test_where_nothing_could_run_first_tests_a_project_without_any_is_no_failed_set_up(bench: MakeBench) -> None:
+    made = bench({"calc.py": "", "Gemfile": ""}, setup=("echo no way >&2; exit 3",), local=False)
+    run = made.harness.run(made.base)
+    assert run.status is SuiteStatus.NO_TESTS
+    assert "nothing could run new ones" in run.detail and "no way" in run.detail
+
+
+GO = 'package {0}\n\nimport "testing"\n\nfunc Test{1}(t *testing.T) {{}}\n'
+
+
+@pytest.mark.skipif(shutil.which("go") is None, reason="Go is not installed here")
+@pytest.mark.parametrize("root", ["", "go.mod"])
+def test_the_modules_of_a_go_workspace(bench: MakeBench, root: str) -> None:
+    use = "use (\n\t.\n\t./b\n)\n" if root else "use ./b\n"
+    files = {"go.work": f"go 1.19\n\n{use}", "b/go.mod": "module ex/b\n", "b/b_test.go": GO.format("b", "B")}
+    made = bench({**files, **({root: "module ex/a\n", "a_test.go": GO.format("a", "A")} if root else {})})
+    assert made.harness.run(made.base).passed == {"ex/b::TestB", *(["ex/a::TestA"] if root else [])}
+    assert made.harness.run(made.base, ("b/b_test.go",)).passed == {"ex/b::TestB"}
 
 
 def test_one_file_that_does_not_load_hides_no_other(bench: MakeBench) -> None:

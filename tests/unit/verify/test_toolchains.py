@@ -21,7 +21,13 @@ from tests.support.snapshot import Snapshot
         ({"Makefile": "all:\n\ntest: all\n\t./run\n"}, "command", "make test"),
         ({"Makefile": "test := 1\n"}, "command", ""),
         ({"package.json": "[" * 5000}, "command", ""),
-        ({"pyproject.toml": "= broken", "setup.cfg": "\0"}, "command", ""),
+        ({"pyproject.toml": "= broken", "setup.cfg": "\0"}, "python-pytest", "python3 -m pytest"),
+        ({"setup.py": "", "Makefile": "test:\n\t./run\n"}, "command", "make test"),
+        ({"release.py": "", "a.test.mjs": "import test from 'node:test'"}, "node", "node --test"),
+        ({"go.mod": "", "setup.py": ""}, "python-pytest", "python3 -m pytest"),
+        ({"go.mod": "", "a_test.go": "", "setup.py": ""}, "go", "go test ./..."),
+        ({"go.work": "go 1.22\nuse ./a // ours\n", "a/go.mod": ""}, "go", "go test ./a/..."),
+        ({"go.work": "use (\n\t.\n\t./b\n\t../out\n)\n", "go.mod": ""}, "go", "go test ./... ./b/..."),
     ],
 )
 def test_detection_reads_files_only(files: dict[str, str], toolchain: str, line: str) -> None:
