@@ -130,16 +130,32 @@ def _complaints(evidence: Evidence) -> str:
     return f" New findings of {tools} are left." if tools else ""
 
 
-def stuck(problems: tuple[str, ...]) -> Ending:
+def stuck(problems: tuple[str, ...], claim: Claim = Claim.DONE) -> Ending:
     """The plan and its alternative have both failed."""
-    ending = rejected(problems)
+    ending = rejected(problems, claim)
     reason = f"The plan and its alternative have both failed. {ending.reason}"
     return Ending(Outcome.STUCK, reason, ending.next_step)
 
 
-def rejected(problems: tuple[str, ...]) -> Ending:
-    """The rounds are used up."""
-    first = problems[0].splitlines()[0]
+# A claim that only a test can show, in words for a person.
+_CLAIMED = {Claim.ALREADY_FIXED: "right already", Claim.NOT_REPRODUCED: "not to be reproduced"}
+
+
+def rejected(problems: tuple[str, ...], claim: Claim = Claim.DONE) -> Ending:
+    """The rounds are used up.
+
+    Args:
+        problems: in words for the model.
+        claim: what it concluded.
+    """
+    if claim in _CLAIMED:
+        return Ending(
+            Outcome.STUCK,
+            f"The model says that this is {_CLAIMED[claim]}. It did not show that by a new test that passes on the "
+            "unchanged code, with nothing else changed.",
+            "Say in the issue how the fault can be seen, then ask again.",
+        )
+    first = problems[0].splitlines()[0].rstrip(":")
     more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
     return Ending(
         Outcome.TESTS_FAILING,

@@ -202,11 +202,15 @@ class _Best:
         """Where the course ended; ``judged`` is the last attempt, which says why when the best is a checkpoint."""
         match state:
             case State.STUCK:
-                return endings.stuck(self.problems or judged.problems)
+                return endings.stuck(self.problems or judged.problems, self._claim)
             case State.FAILING:
-                return endings.rejected(self.problems or judged.problems)
+                return endings.rejected(self.problems or judged.problems, self._claim)
             case _:
                 return self.accepted()
+
+    @property
+    def _claim(self) -> Claim:
+        return self._run.conclusion.claim if self._run.conclusion else Claim.DONE
 
     def accepted(self, note: str = "") -> Ending:
         """The best is an accepted change; ``note`` is told with it."""

@@ -107,6 +107,9 @@ def search_command(
     if as_json:
         _print(json.dumps(answer(result, explain=explain)))
         return
+    if not result.files:
+        _print("Nothing here is about that.")
+        return
     for title, lines in (("Files", _file_lines(result, explain)), ("Functions", _function_lines(result, explain))):
         _print(title)
         for line in lines:

@@ -25,7 +25,7 @@ _OWNER, _REPOSITORY = "acme", "ledger"
     show_default=True,
     help="Where repositories, issues and deliveries are kept.",
 )
-@click.option("--port", default=8010, show_default=True, help="0 takes any free one.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=8010, show_default=True, help="0 takes any free one.")
 @click.option(
     "--webhook-url",
     default="http://127.0.0.1:8000/webhooks",

@@ -43,6 +43,7 @@ def test_search(tree: Path, tmp_path: Path) -> None:
     found = json.loads(run(search_command, tree, "total price", "--json", "--explain", store=tmp_path / "s"))
     assert found["why"]["shop/cart.py"]
     assert "shop/cart.py" in run(search_command, tree, "total price", "--explain", store=tmp_path / "s")
+    assert run(search_command, tree, "", store=tmp_path / "s") == "Nothing here is about that.\n"
 
 
 def test_symbols_and_map(tree: Path, tmp_path: Path) -> None:

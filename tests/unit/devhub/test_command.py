@@ -6,8 +6,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
-from app.commands.devhub import furnish
+from app.commands.devhub import devhub_command, furnish
 from app.devhub.devhub import DevHub
 from app.github import GitHubApp
 from app.settings import Settings, load
@@ -34,3 +35,9 @@ def test_the_app_of_the_first_start_can_be_served(
             await app.aclose()
 
     assert asyncio.run(seen(told.installation_id)) == "acme/ledger"
+
+
+@pytest.mark.parametrize("port", ["-1", "65536", "http"])
+def test_a_port_that_is_none_is_a_usage_error(port: str) -> None:
+    result = CliRunner().invoke(devhub_command, ["--port", port])
+    assert result.exit_code == 2 and "--port" in result.output

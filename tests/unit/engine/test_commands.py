@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from agent.record import read_events
 from tests.flow.world import EDIT, FINISH, WRITE, call, plan
 from tests.unit.engine.conftest import Desk, MakeModel
@@ -84,11 +86,14 @@ def test_a_line_that_no_shell_can_take_is_answered(desk: Desk, scripted: MakeMod
     assert "not_run" in told[3]
 
 
-def test_a_change_under_a_wrong_claim_stays_out_of_the_files(desk: Desk, scripted: MakeModel) -> None:
+@pytest.mark.parametrize("done", [(), (EDIT, WRITE)])
+def test_a_claim_that_is_not_shown_is_told_as_that_and_changes_no_file(
+    desk: Desk, scripted: MakeModel, done: tuple[object, ...]
+) -> None:
     claim = call("finish", claim="already_fixed", summary="Nothing to do.")
-    model = scripted(plan(), {"tool_calls": [EDIT, WRITE, claim]}, *[{"tool_calls": [claim]}] * 6)
+    model = scripted(plan(), {"tool_calls": [*done, claim]}, *[{"tool_calls": [claim]}] * 6)
     told = desk.graftsmith("run", "--task", "Count every item", "--json", "--test-command", desk.test, model=model)
     result = json.loads(told.out)
-    assert (told.code, result["outcome"], result["proven"], result["applied"]) == (1, "tests_failing", False, [])
-    assert "You claim already_fixed, but changed widget.py" in result["reason"]
+    assert (told.code, result["outcome"], result["proven"], result["applied"]) == (1, "stuck", False, [])
+    assert result["reason"].startswith("The model says that this is right already. It did not show that")
     assert desk.repository.git("status", "--short") == ""
