@@ -22,8 +22,9 @@ from sqlalchemy.dialects import postgresql, sqlite
 
 from agent.errors import OperatorError, RetryLater
 from agent.types import Usage
+from app.jobs import telling
 from app.jobs.room import Room
-from app.jobs.types import Artefacts, Command, Delivery, Ending, Job, JobState, Queue
+from app.jobs.types import WITHDRAWN, Artefacts, Command, Delivery, Ending, Job, JobState, Queue
 
 _UPGRADES = {1: "ALTER TABLE jobs ADD COLUMN requester_id BIGINT NOT NULL DEFAULT 0"}
 """What turns the layout of that version into the next one."""
@@ -234,7 +235,19 @@ class JobStore:
             # Not those that another process was faster with, nor the second of two copies in this batch.
             mine = [arrival for arrival in admitted if stored[arrival.delivery_id] == arrival.job_id]
             self._add.run(db, [_job_row(arrival, now) for arrival in mine])
+            for arrival in mine:
+                if arrival.command.word in WITHDRAWN:
+                    self._end_idle(arrival, now, db)
         return [stored.get(a.delivery_id) or _too_many(a.command) for a in arrivals]
+
+    def _end_idle(self, arrival: Arrival, now: float, db: sa.Connection) -> None:
+        """Most issues are closed while nothing runs: no worker is asked for that. The delivery stays known, so that a
+        copy of it that comes much later stops nothing."""
+        other = _jobs.alias("other")
+        runs = sa.exists().where(other.c.lane == arrival.command.issue, other.c.state != JobState.DONE.value)
+        ending = telling.withdrawn(0).model_dump_json()
+        done = {"state": JobState.DONE.value, "ending": ending, "finished_at": now}
+        db.execute(sa.update(_jobs).where(_jobs.c.id == arrival.job_id, ~runs).values(done))
 
     def _jobs_of(self, arrivals: Sequence[Arrival], db: sa.Connection) -> Mapping[str, str]:
         """Job ids by delivery id, of those that are stored."""

@@ -38,6 +38,15 @@ def cancelled(by: str, word: Word) -> Ending:
     return Ending(outcome=Outcome.CANCELLED, reason=f"Stopped by {by}{how}.", next_step=again)
 
 
+def withdrawn(count: int) -> Ending:
+    """The jobs that are stopped tell it; where there are none, nobody has asked us anything.
+
+    Args:
+        count: jobs that were told to stop.
+    """
+    return Ending(outcome=Outcome.ANSWERED, reason=stopped(count), silent=True)
+
+
 def stopped(count: int) -> str:
     """
     Args:

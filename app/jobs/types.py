@@ -33,7 +33,9 @@ class Word(StrEnum):
 
 UNWRITTEN = frozenset({Word.PUSHED, Word.UNLABELED, Word.CLOSED})
 """Words that nobody writes: they say what was done on GitHub."""
-STOPPING = (Word.STOP, Word.UNLABELED, Word.CLOSED)
+WITHDRAWN = (Word.UNLABELED, Word.CLOSED)
+"""Words that stop what runs, and are about nothing where nothing does."""
+STOPPING = (Word.STOP, *WITHDRAWN)
 """Words that end what runs."""
 AT_ONCE = UNWRITTEN | {Word.STOP, Word.STATUS, Word.WHY, Word.HELP}
 """Words that are about other jobs: they never wait for one."""

@@ -24,7 +24,7 @@ from agent.errors import GraftsmithError, OperatorError, RetryLater, UserError, 
 from agent.types import Outcome, Usage, Value
 from app.jobs import telling
 from app.jobs.store import JobStore, Lease, LeaseLost
-from app.jobs.types import STOPPING, Artefacts, Ending, Job, Word
+from app.jobs.types import STOPPING, WITHDRAWN, Artefacts, Ending, Job, Word
 
 _log = logging.getLogger(__name__)
 P = ParamSpec("P")
@@ -188,7 +188,7 @@ def course(word: Word, steps: Steps) -> Sequence[tuple[str, Step]]:
     """The stages of a job, in order."""
     if word is Word.PUSHED:  # it only takes something back, and needs nobody's permission
         return (("take back", steps.take_back),)
-    if word in (Word.UNLABELED, Word.CLOSED):  # GitHub let them do it, and nothing is published on what is closed
+    if word in WITHDRAWN:  # GitHub let them do it, and nothing is published on what is closed
         return (("stop", _stop_quietly),)
     authorised = ("authorise", steps.authorise)
     if word in _AT_ONCE:
@@ -206,8 +206,7 @@ async def _stop_others(work: Work) -> Ending:
 
 
 async def _stop_quietly(work: Work) -> Ending:
-    """The jobs that are stopped tell it; where there are none, nobody has asked us anything."""
-    return Ending(outcome=Outcome.ANSWERED, reason=telling.stopped(await work.cancel_others()), silent=True)
+    return telling.withdrawn(await work.cancel_others())
 
 
 async def _status(work: Work) -> Ending:

@@ -335,3 +335,19 @@ def test_file_that_is_no_database_is_refused_with_what_to_do(tmp_path: Path) -> 
     (tmp_path / "jobs.sqlite").write_bytes(b"\xaa" * 5000)
     with pytest.raises(OperatorError, match="not a database"):
         JobStore(sqlite_url(tmp_path / "jobs.sqlite"))
+
+
+@pytest.mark.parametrize("word", [Word.UNLABELED, Word.CLOSED])
+def test_what_is_withdrawn_where_nothing_runs_is_done_at_once(store: JobStore, word: Word) -> None:
+    elsewhere = add(store, command(2))
+    gone = arrival(command(word=word), delivery="tidy")
+    (job_id,) = store.accept([gone])
+    done = store.get(str(job_id))
+    assert done is not None and done.ending is not None and done.ending.silent
+    assert ready(store, Queue.CONTROL) == []
+    running = add(store)
+    assert store.accept([arrival(command(word=word), delivery="tidy")]) == [job_id], "a copy stops nothing"
+    later = add(store, command(word=word))
+    assert later.ending is None
+    assert ready(store, Queue.CONTROL) == [later.id]
+    assert set(ready(store)) == {elsewhere.id, running.id}
