@@ -91,8 +91,9 @@ def test_a_claim_that_is_not_shown_is_told_as_that_and_changes_no_file(
     desk: Desk, scripted: MakeModel, done: tuple[object, ...]
 ) -> None:
     claim = call("finish", claim="already_fixed", summary="Nothing to do.")
-    model = scripted(plan(), {"tool_calls": [*done, claim]}, *[{"tool_calls": [claim]}] * 6)
-    told = desk.graftsmith("run", "--task", "Count every item", "--json", "--test-command", desk.test, model=model)
+    model = scripted(plan(), {"tool_calls": [*done, claim]}, {"tool_calls": [claim]})
+    task = ("run", "--task", "Count every item", "--json", "--test-command", desk.test)
+    told = desk.graftsmith(*task, model=model, fix_rounds="1")
     result = json.loads(told.out)
     assert (told.code, result["outcome"], result["proven"], result["applied"]) == (1, "stuck", False, [])
     assert result["reason"].startswith("The model says that this is right already. It did not show that")
