@@ -84,6 +84,46 @@ def test_arguments_that_nobody_can_read_have_a_line_too() -> None:
     assert digest.count("- read(): wrong arguments") == 4
 
 
+def lines_of(messages: Sequence[Message]) -> list[str]:
+    (digest,) = (message.content for message in messages if message.content.startswith("Earlier turns"))
+    head, *lines, _ = digest.splitlines()[1:]
+    assert head.startswith("<<<turns ")
+    return lines
+
+
+def test_a_line_of_the_digest_says_what_the_call_was_about_and_what_was_said_with_it() -> None:
+    told = {
+        "name": "C.add",
+        "to": "plus",
+        "query": "adding",
+        "text": "a + b",
+        "glob": "*.py",
+        "command": "make lint",
+        "tests": ["test_a"],
+        "step": "2",
+        "claim": "done",
+        "start": 3,
+        "end": 9,
+        "content": "not this",
+    }
+    long = ToolCall(id="long", name="read", arguments=json.dumps({"path": "x" * 60, "query": "y" * 61}))
+    call = ToolCall(id="a", name="any", arguments=json.dumps(told))
+    turns = [
+        *(Message.assistant("", [call]), Message.user("- a remark of ours"), Message.tool(call, "- a list\nof two")),
+        *(Message.assistant("", [long]), Message.tool(long, "r" * 201)),
+    ]
+    messages = [*HEAD, *turns, *turn(1, 60), *turn(2, 60)]
+    once = cut_back(messages, 500, estimate_tokens)
+    line = (
+        "- any(name=C.add, to=plus, query=adding, text=a + b, glob=*.py, command=make lint, tests=['test_a'], step=2, "
+        "claim=done, start=3, end=9): - a list"
+    )
+    other = f"- read(path={'x' * 60}, query={'y' * 60}…): {'r' * 200}…"
+    assert lines_of(once) == [line, other]
+    again = cut_back([*once, *turn(3, 60), *turn(4, 60)], 500, estimate_tokens)
+    assert lines_of(again)[:3] == [line, other, "- you said: Turn 1."]
+
+
 def test_digests_are_joined_and_stay_short() -> None:
     messages = list(HEAD)
     for number in range(200):

@@ -47,6 +47,15 @@ def test_a_failed_call_keeps_the_reply_from_finishing(converse: Converse, contex
     assert b"a + b" in context.draft.read("src/calc.py")
 
 
+def test_a_failed_call_stops_only_what_ends_the_reply(converse: Converse, context: ToolContext) -> None:
+    wrong, look = call("read", path="nowhere.py"), call("read", path="README.md")
+    conversation = converse(reply(wrong, FIX, look, DONE), reply(DONE))
+    assert concluded(loop.work(conversation, REGISTRY, context)).summary == "It adds."
+    told = answers(conversation)
+    assert told[2].startswith("README.md\n1|") and told[3].startswith("Not taken: a call before it")
+    assert context.draft.edits, "what could be done is done"
+
+
 def test_what_comes_after_finish_is_not_run(converse: Converse, context: ToolContext) -> None:
     conversation = converse(reply(FIX, DONE, call("delete", path="README.md")))
     loop.work(conversation, REGISTRY, context)

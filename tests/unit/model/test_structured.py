@@ -53,6 +53,10 @@ def test_an_example_before_the_answer_is_passed_over(client_for: Make) -> None:
         ({"content": "I would rather talk."}, "The reply holds no JSON object"),
         ({"content": '{"kind": "a"', "finish_reason": "length"}, "It was cut off at the output limit"),
         ({"tool_calls": [{"name": "edit"}]}, "It holds tool calls"),
+        ({"content": '{"kind": "z"}', "tool_calls": [{"name": "edit"}]}, "`kind`: Input should be 'a' or 'b'"),
+        ({"content": ""}, "The reply holds no JSON object"),
+        ({"content": f'{{"kind": "{"z" * 79}"}}'}, f"(given: '{'z' * 78}…)"),
+        ({"content": f'{{"kind": "{"z" * 78}"}}'}, f"(given: '{'z' * 78}')"),
     ],
 )
 def test_the_model_is_told_exactly_what_is_wrong(client_for: Make, wrong: dict[str, Any], told: str) -> None:

@@ -91,6 +91,7 @@ REASONING = [
     ("<thin", "<thin"),
     ("<b>bold</b>", "<b>bold</b>"),
     ("", ""),
+    ("Put it between\n<think>\nand\n</think>\nand so on", "Put it between\n<think>\nand\n</think>\nand so on"),
 ]
 
 
@@ -108,3 +109,21 @@ def test_pieces_show_what_the_whole_shows(case: tuple[str, str], sizes: list[int
         piece, text = text[:size], text[size:]
         shown += visible.feed(piece)
     assert shown.lstrip() == expected.lstrip()
+
+
+@pytest.mark.parametrize("piece", ["  plain", "a", "<b", "<a>", "<thinkers", "<thinking ", "\n<- that"])
+def test_what_can_be_no_reasoning_is_shown_at_once(piece: str) -> None:
+    assert VisibleText().feed(piece) == piece
+
+
+@pytest.mark.parametrize(
+    ("pieces", "shown"),
+    [
+        (("<", "b"), ["", "<b"]),
+        (("<think>a</think>\n\n", "b"), ["", "b"]),
+        (("<think>a</think>\n\nb", " c"), ["b", " c"]),
+    ],
+)
+def test_pieces_are_shown_as_soon_as_they_can_be(pieces: tuple[str, ...], shown: list[str]) -> None:
+    visible = VisibleText()
+    assert [visible.feed(piece) for piece in pieces] == shown
