@@ -28,11 +28,12 @@ class Rejected(UserError):
     """GitHub understood the request and will not do it (409, 422 and the like).
 
     Args:
+        what: what we wanted, as for ``to_error``.
         message: GitHub's own words, joined with the details of each error.
     """
 
-    def __init__(self, message: str, status: int) -> None:
-        super().__init__("GitHub refused the request", why=message)
+    def __init__(self, what: str, message: str, status: int) -> None:
+        super().__init__(f"GitHub refused to let the App {what}", why=message)
         self.message = message
         self.status = status
 
@@ -128,7 +129,14 @@ def to_error(reply: Reply, what: str, now: float | None = None) -> GraftsmithErr
     if reply.status == 403:
         return _forbidden(reply, what)
     if reply.status in (404, 410):
-        return NotFound(f"GitHub has no {reply.path}", why=f"it is gone, or the App may not see it ({reply.message})")
+        return NotFound(
+            f"GitHub did not find what the App needs to {what}",
+            why=f"{reply.path} is gone, or hidden from the App ({reply.message})",
+        )
+    if reply.status == 451:
+        return UserError(
+            "GitHub has closed the repository for legal reasons", why=reply.message, todo="Ask GitHub's support"
+        )
     if reply.status >= 500:
         why = f"GitHub answered {reply.status}"
         return (
@@ -136,7 +144,7 @@ def to_error(reply: Reply, what: str, now: float | None = None) -> GraftsmithErr
             if reply.method == "GET"
             else AnswerLost(f"GitHub failed while we wanted to {what}", why=why)
         )
-    return Rejected(reply.message, reply.status)
+    return Rejected(what, reply.message, reply.status)
 
 
 def _forbidden(reply: Reply, what: str) -> GraftsmithError:
@@ -149,7 +157,7 @@ def _forbidden(reply: Reply, what: str) -> GraftsmithError:
         return UserError("The conversation is locked", why=reply.message, todo="Unlock it, then ask again")
     if "not accessible by integration" in text or "permission" in text:
         return PermissionMissing(what, _named_permission(reply))
-    return Rejected(reply.message, reply.status)
+    return Rejected(what, reply.message, reply.status)
 
 
 # Where GitHub names no permission: the last matching beginning of the path after the repository.
