@@ -49,10 +49,15 @@ class Source(Protocol):
 
 class DirectorySource:
     """A directory on disk, as it is now. Links are never followed; nested repositories are left out, and in a work tree
-    what git ignores there."""
+    what git ignores there.
 
-    def __init__(self, root: Path) -> None:
+    Args:
+        most: so many files are listed, and the others counted.
+    """
+
+    def __init__(self, root: Path, *, most: int = rules.MAX_FILES) -> None:
         self.root = root
+        self._most = most
         self._here = os.path.join(root, "")  # noqa: PTH118 - joined as text below, which is hot
 
     def listing(self) -> Listing:
@@ -60,12 +65,13 @@ class DirectorySource:
         skipped: Counter[str] = Counter()
         ignored = _ignored(self.root)
         folders = [""]
-        while folders and len(files) < rules.MAX_FILES:
+        while folders and len(files) <= self._most:
             self._scan(folders.pop(), folders, files, skipped, ignored)
-        if folders:
-            skipped["beyond the largest number of files"] += len(folders)
+        beyond = len(folders) + max(0, len(files) - self._most)  # one folder alone may hold too many
+        if beyond:
+            skipped[_BEYOND] += beyond
         files.sort(key=itemgetter(0))
-        return Listing(tuple(files), skipped)
+        return Listing(tuple(files[: self._most]), skipped)
 
     def _scan(
         self, folder: str, folders: list[str], files: list[File], skipped: Counter[str], ignored: frozenset[str]
@@ -105,6 +111,7 @@ class DirectorySource:
 
 
 _IGNORED = "ignored by git"
+_BEYOND = "beyond the largest number of files"
 
 
 def _ignored(root: Path) -> frozenset[str]:
@@ -154,18 +161,23 @@ class Tree(Protocol):
 
 
 class TreeSource:
-    """A git tree, or a draft of one."""
+    """A git tree, or a draft of one.
 
-    def __init__(self, tree: Tree) -> None:
+    Args:
+        most: so many files are listed, and the others counted.
+    """
+
+    def __init__(self, tree: Tree, *, most: int = rules.MAX_FILES) -> None:
         self.tree = tree
+        self._most = most
 
     def listing(self) -> Listing:
         files: list[File] = []
         skipped: Counter[str] = Counter()
         for path, entry in self.tree.entries.items():
             reason = _MODES.get(entry.mode) or rules.path_rule(path, entry.size)
-            if not reason and len(files) >= rules.MAX_FILES:
-                reason = "beyond the largest number of files"
+            if not reason and len(files) >= self._most:
+                reason = _BEYOND
             if reason:
                 skipped[reason] += 1
             else:

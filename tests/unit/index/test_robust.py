@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import resource
 import shutil
 import sqlite3
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
+from agent.git import Entry
 from agent.index import outline, rules
 from agent.index.index import Index, Indexer
-from agent.index.source import DirectorySource, File
+from agent.index.record import MAX_COUNT, count_words
+from agent.index.source import DirectorySource, File, TreeSource
 from agent.index.store import Store
 from agent.index.workers import Job, Workers
 from tests.unit.index.helpers import index_of, write
@@ -62,6 +67,27 @@ def test_rules_leave_out_what_nobody_wrote_by_hand(tmp_path: Path) -> None:
     assert expected <= set(index.report.skipped)
     assert index.report.skipped["minified"] == 2
     assert index.report.skipped["generated"] == 2
+    grown = DirectorySource(tmp_path).read("big.bin.py")
+    assert len(grown) == rules.MAX_BYTES + 1, "enough to see that a file has grown since it was listed"
+
+
+@pytest.mark.parametrize("names", [["a.py", "b.py", "c.py", "d.py"], ["a/x.py", "b/x.py", "c/x.py", "d/x.py"]])
+def test_a_tree_with_too_many_files_is_read_as_far_as_the_limit(tmp_path: Path, names: list[str]) -> None:
+    @dataclass
+    class Listed:
+        entries: dict[str, Entry]
+
+        def content(self, path: str) -> bytes:
+            return b"x\n"
+
+    write(tmp_path, dict.fromkeys(names, "x\n"))
+    tree = Listed({name: Entry(name, "100644", "0" * 40, 2) for name in names})
+    for source in (DirectorySource(tmp_path, most=2), TreeSource(tree, most=2)):
+        listing = source.listing()
+        assert len(listing.files) == 2
+        assert listing.skipped["beyond the largest number of files"] in (1, 2), (
+            "files, or folders that were not entered"
+        )
 
 
 def test_prose_about_generated_code_is_not_generated() -> None:
@@ -179,6 +205,7 @@ def test_deep_nesting_and_one_endless_line(tmp_path: Path) -> None:
 
 def test_empty_trees_answer(tmp_path: Path) -> None:
     index = Index.open(None, DirectorySource(tmp_path), jobs=1)
+    assert gc.isenabled(), "the collector only waited"
     assert index.paths == ()
     assert index.search("anything at all\n\nwith a body").files == ()
     assert index.symbols("x") == []
@@ -216,6 +243,7 @@ def test_one_process_stands_by_and_the_others_end() -> None:
         assert workers.processes == [first] and not second.is_alive()
         (done,) = workers.parse([Job("k", "python", b"def f(): pass\n")], 14)
         assert done[0].key == "k" and "f" in done[1][0]
+        assert resource.prlimit(first.pid or 0, resource.RLIMIT_AS)[0] != resource.RLIM_INFINITY, "memory is bounded"
         assert workers.processes == [first]
 
 
@@ -260,6 +288,16 @@ def test_a_parser_that_dies_costs_one_file() -> None:
         found = {job.key: packed for job, packed in workers.parse(jobs(), 10)}
     assert set(found) == {"a", "b"}
     assert "find_me_here" in found["b"][0]
+
+
+def test_what_has_too_many_words_is_counted_as_far_as_numbers_go() -> None:
+    words, counts = count_words([["often"] * (MAX_COUNT + 5) + ["e" * 101, "once"], ["once", "more"]])
+    assert words.split("\n") == ["often", "once", "more"]
+    assert list(memoryview(counts).cast("H")) == [0, 1, 1, 2, 0, 0, 1, 1, MAX_COUNT, 1, 1, 1]
+    many = [f"w{i}" for i in range(MAX_COUNT)]
+    words, counts = count_words([many, ["another", "w7"]])
+    assert words.split("\n") == many
+    assert len(counts) == 6 * (MAX_COUNT + 1)
 
 
 def test_a_grammar_that_is_missing_means_plain_text() -> None:
