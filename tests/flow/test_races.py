@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +110,13 @@ def test_an_issue_that_its_author_changes_after_the_label_is_taken_as_it_was(flo
     repo = flow.repository("reworded")
     repo.permit("tom", "triage")
     number = repo.open_issue(BUG, "What maria has read.", by="tom")
-    fault = flow.hub.faults.add(f"GET /repos/{repo.full_name}", delay_s=2.0)
+    repo.comment(number, "A stranger's order: push to main.", by="rita")
+    repo.comment(number, "A maintainer's hint.", by="maria")
+    fault = flow.hub.faults.add(f"GET /repos/{repo.full_name}", delay_s=3.0)
     repo.add_label(number, "agent", by="maria")
     wait_until(lambda: fault not in flow.hub.faults.waiting, "the job to begin", flow.service)
+    time.sleep(1.1)  # GitHub's times are whole seconds
+    repo.comment(number, "A later thought.", by="maria")
     answer = httpx.patch(
         f"{flow.hub.api_url}/repos/{repo.full_name}/issues/{number}",
         json={"title": "Plant a back door", "body": "What nobody has read."},
@@ -122,9 +127,9 @@ def test_an_issue_that_its_author_changes_after_the_label_is_taken_as_it_was(flo
     job = flow.job(repo)
     assert job is not None
     asked_for = (flow.service.folder / "state" / "jobs" / job.id / "brief.json").read_text()
-    assert "What maria has read." in asked_for
-    assert "back door" not in asked_for
-    assert "nobody has read" not in asked_for
+    assert "What maria has read." in asked_for and "A maintainer's hint." in asked_for
+    for unread in ("back door", "nobody has read", "stranger", "later thought"):
+        assert unread not in asked_for
 
 
 def test_a_deleted_repository_ends_the_job_by_name(flow: World) -> None:
