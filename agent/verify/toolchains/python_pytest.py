@@ -68,17 +68,30 @@ _ADDED: Final = re.compile(r"(?ms)^\s*addopts\s*=.*?(?=^[^\s\]]|\Z)")
 
 
 def detect(files: Files) -> TestPlan | None:
+    if wants_django(files):
+        return None
     reason = _reason(files)
     found = reason or ("it is a Python project" if any(map(_PROJECT.fullmatch, files.paths())) else "")
     return TestPlan(toolchain=NAME, line="python3 -m pytest", reason=found, first=not reason) if found else None
 
 
-def _reason(files: Files) -> str:
+def wants_django(files: Files) -> bool:
+    """Whether the tests want Django's own runner, which makes their databases."""
+    return "DJANGO_SETTINGS_MODULE" in text(files, "manage.py") and not _configured(files)
+
+
+def _configured(files: Files) -> str:
     for name, pattern in _CONFIGURED:
         if re.search(pattern, text(files, name)):
             return f"{name} configures pytest"
     for path in matching(files, "conftest.py"):
         return f"{path} is there"
+    return ""
+
+
+def _reason(files: Files) -> str:
+    if said := _configured(files):
+        return said
     for path in matching(files, "test_*.py", "*_test.py", "tests.py"):
         return f"{path} looks like a test file"
     return ""

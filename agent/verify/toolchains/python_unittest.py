@@ -1,6 +1,8 @@
-"""Python projects whose configured command is ``python -m unittest``: its verbose text.
+"""Python projects whose configured command is ``python -m unittest``, and Django's ``manage.py test``, the same runner:
+its verbose text.
 
-Only on request: a project found by its files runs under pytest, which runs the same tests and writes a real report.
+unittest itself only on request: a project found by its files runs under pytest, which runs the same tests and writes a
+real report. Django's tests want its own runner, which makes their databases, unless the project configures pytest.
 """
 
 from __future__ import annotations
@@ -11,11 +13,11 @@ from typing import Final
 
 from agent.types import TestOutcome
 from agent.verify import report
-from agent.verify.files import Files
+from agent.verify.files import Files, matching
 from agent.verify.report import Entry, Report, Unreadable
 from agent.verify.toolchains import shell_line
 from agent.verify.toolchains.base import Canary, Collected, Invocation, Step, TestPlan, shell, spoken
-from agent.verify.toolchains.python_pytest import ENV, INSTALLED
+from agent.verify.toolchains.python_pytest import ENV, INSTALLED, wants_django
 from agent.verify.toolchains.python_setup import steps
 from agent.verify.verdict import GENERIC_EXITS, Exit
 from sandbox.text import clean
@@ -26,6 +28,7 @@ NAME: Final = "python-unittest"
 PROGRAMS: Final = ("python3",)
 EXITS: Final[Mapping[int, Exit]] = {**GENERIC_EXITS, 1: Exit.FAILURES, 5: Exit.NO_TESTS}
 
+_DJANGO: Final = r"(?:python[\d.]*\s+)?(?:[\w.-]+/)*manage\.py\s+test"
 _LINE: Final = re.compile(
     r"^(?P<name>\w+) \((?P<place>[\w.]+)\)(?:\n(?!\w+ \([\w.]+\)).*?)? \.\.\. (?:.*?)"
     r"(?P<result>ok|FAIL|ERROR|expected failure|unexpected success|skipped .*)$",
@@ -41,21 +44,29 @@ _RESULTS: Final[Mapping[str, TestOutcome]] = {
 
 
 def detect(files: Files) -> TestPlan | None:
-    return None
+    if not wants_django(files):
+        return None
+    first = not any(matching(files, "test_*.py", "tests.py"))
+    return TestPlan(NAME, "python3 manage.py test", "manage.py runs Django's tests", first=first)
 
 
 def resolve(line: str, files: Files) -> str | None:
-    return line if shell_line.calls(line, "unittest") else None
+    return line if _calls(line) else None
+
+
+def _calls(line: str) -> tuple[shell_line.Call, ...]:
+    return shell_line.calls(line, "unittest") or shell_line.calls(line, _DJANGO)
 
 
 def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) -> Invocation:
-    found = shell_line.calls(plan.line, "unittest")
+    found = _calls(plan.line)
+    ours = " -v -b" if shell_line.calls(plan.line, "unittest") else " -v 2 -b --noinput"
     names = tuple(dict.fromkeys(test for test in selection if "::" not in test and "/" not in test))
     discovers = any("discover" in plan.line[call.words_from : call.end] for call in found)  # its names are no imports
     wanted = names if len(names) == len(set(selection)) and not discovers else ()
 
     def reporting(_number: int, old: str) -> str:
-        return (' -v -b "$@"' if wanted else f"{old.rstrip()} -v -b") + (" " if old.endswith(" ") else "")
+        return (f'{ours} "$@"' if wanted else f"{old.rstrip()}{ours}") + (" " if old.endswith(" ") else "")
 
     own_exit = len(found) == 1 and found[0].last
     return Invocation(
@@ -99,7 +110,8 @@ def prepare(files: Files) -> tuple[Step, ...]:
 
 
 def probe(plan: TestPlan) -> tuple[str, ...]:
-    return shell("python3 -c 'import unittest'")
+    wanted = "unittest" if shell_line.calls(plan.line, "unittest") else "django"
+    return shell(f"python3 -c 'import {wanted}'")
 
 
 def canary(plan: TestPlan, test: str, token: str) -> Canary | None:

@@ -184,6 +184,35 @@ def test_minitest() -> None:
         read("ruby", text.replace("2 runs", "3 runs"))
 
 
+# As Django does: the runner of unittest, its labels, and what its options are called.
+MANAGE = """
+import argparse, sys, unittest
+parser = argparse.ArgumentParser()  # DJANGO_SETTINGS_MODULE
+parser.add_argument("labels", nargs="*")
+parser.add_argument("-v", type=int, choices=range(4), default=1), parser.add_argument("-b", action="store_true")
+parser.add_argument("--noinput", action="store_true", required=True)
+asked = parser.parse_args(sys.argv[2:])
+suite = unittest.defaultTestLoader
+found = suite.loadTestsFromNames(asked.labels) if asked.labels else suite.discover(".", "test*.py")
+print(f"Found {found.countTestCases()} test(s).")
+result = unittest.TextTestRunner(verbosity=asked.v, buffer=asked.b).run(found)
+raise SystemExit(not result.wasSuccessful())
+"""
+
+
+def test_the_runner_of_django(bench: MakeBench) -> None:
+    case = "import unittest\n\nclass T(unittest.TestCase):\n    def test_{0}(self):\n        self.assertTrue({1})\n"
+    files = {"manage.py": MANAGE, "django.py": "", "shop/__init__.py": "", "shop/tests.py": case.format("a", True)}
+    made = bench({**files, "shop/test_b.py": case.format("b", False)})
+    assert made.harness.run(made.base).outcomes == {
+        "shop.tests.T.test_a": TestOutcome.PASSED,
+        "shop.test_b.T.test_b": TestOutcome.FAILED,
+    }
+    some = ("shop.tests.T.test_a",)
+    assert made.harness.run(made.base, some).passed == set(some)
+    assert made.harness.shown(made.base, some) == ("python3", "manage.py", "test", *some)
+
+
 def test_unittest_for_real(bench: MakeBench) -> None:
     made = bench(
         {

@@ -9,6 +9,8 @@ from agent.verify.toolchains import TOOLCHAINS, detect, shell_line
 from agent.verify.toolchains.python_setup import extras, groups, steps, tox_deps
 from tests.support.snapshot import Snapshot
 
+DJANGO = "os.environ.setdefault('DJANGO_SETTINGS_MODULE', 'shop.settings')\n"
+
 
 @pytest.mark.parametrize(
     ("files", "toolchain", "line"),
@@ -22,6 +24,9 @@ from tests.support.snapshot import Snapshot
         ({"Makefile": "test := 1\n"}, "command", ""),
         ({"package.json": "[" * 5000}, "command", ""),
         ({"pyproject.toml": "= broken", "setup.cfg": "\0"}, "python-pytest", "python3 -m pytest"),
+        ({"manage.py": DJANGO, "shop/tests.py": ""}, "python-unittest", "python3 manage.py test"),
+        ({"manage.py": DJANGO, "pytest.ini": "[pytest]\n"}, "python-pytest", "python3 -m pytest"),
+        ({"manage.py": "print(1)\n"}, "python-pytest", "python3 -m pytest"),
         ({"setup.py": "", "Makefile": "test:\n\t./run\n"}, "command", "make test"),
         ({"release.py": "", "a.test.mjs": "import test from 'node:test'"}, "node", "node --test"),
         ({"go.mod": "", "setup.py": ""}, "python-pytest", "python3 -m pytest"),
