@@ -287,7 +287,7 @@ def _check_conftest(path: str, old: str | None, new: str | None) -> Iterator[Int
 _AWARE: Final = re.compile(
     r"PYTEST_CURRENT_TEST|PYTEST_VERSION|[\"'](pytest|_pytest|unittest)[\"']\s*(not\s+)?in\s+sys\.modules"
     r"|sys\.modules(\.get\(|\[)\s*[\"'](_?pytest|unittest)|\b_pytest\b|JEST_WORKER_ID|VITEST(_WORKER_ID|_POOL_ID)\b"
-    r"|process\.env\.NODE_ENV\s*===?\s*[\"']test|RUNNING_TESTS|\btesting\.Testing\(\)"
+    r"|process\.env\.NODE_ENV\s*===?\s*[\"']test|RUNNING_TESTS|\bTEST_RUNNER\b|\btesting\.Testing\(\)"
 )
 
 

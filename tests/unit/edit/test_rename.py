@@ -40,6 +40,7 @@ def test_sure_uses(before: str, after: str, meaning: Meaning) -> None:
     [
         ("other.total(1)", FUNCTION),
         ("f(total=1)", FUNCTION),
+        ("total = 3", FUNCTION),
         ("    total = 3", FUNCTION),
         ("def f(total: int = 3):", FUNCTION),
         ("row['total']", FUNCTION),

@@ -271,6 +271,7 @@ def test_the_hunk_shows_the_test_and_nothing_else(findings: Changes) -> None:
         ("conftest.py", "X = 1\n", "X = 2\n", {"config_changed"}),
         ("conftest.py", "X = 1\n", "X = 1\ncollect_ignore = ['test_a.py']\n", {"collection_changed"}),
         ("calc.py", "x = 1\n", "import os\nx = 'PYTEST_CURRENT_TEST' in os.environ\n", {"aware_of_tests"}),
+        ("shop/settings.py", "x = 1\n", "x = 1\nTEST_RUNNER = 'shop.runner.Quiet'\n", {"aware_of_tests"}),
         ("calc.py", "x = 1\n", "import os\nos._exit(0)\n", {"exit_status_hook"}),
         ("calc.py", "x = 1\n", "import atexit\natexit.register(print)\n", set()),
         ("tests/data/expected.json", "1\n", "2\n", {"test_changed"}),
