@@ -92,10 +92,11 @@ class Index:
         with Indexer(store, jobs=jobs) as indexer:
             return indexer.index(source, base=base, progress=progress)
 
-    def position(self, file: File) -> int:
-        """Where a file stands in ``files``; -1 where it is new or has changed."""
-        at = self._numbers.get(file.path, -1)
-        return at if at >= 0 and self.files[at] == file else -1
+    def positions(self, files: Sequence[File]) -> list[int]:
+        """Where each of ``files`` stands in this index's; -1 for one that is new or has changed."""
+        known = self._numbers
+        found = (known.get(file.path, -1) for file in files)
+        return [at if at >= 0 and self.files[at] == file else -1 for file, at in zip(files, found, strict=True)]
 
     def record(self, path: str) -> Record | None:
         """What is known of one file; ``None`` where it is not indexed."""
@@ -256,7 +257,7 @@ class Indexer:
         listing = source.listing()
         skipped = Counter(listing.skipped)
         vocabulary = base.corpus.vocabulary if base is not None else Vocabulary()
-        old = [base.position(file) for file in listing.files] if base is not None else [-1] * len(listing.files)
+        old = base.positions(listing.files) if base is not None else [-1] * len(listing.files)
         gather = _Gather(source, self._store, self._workers, vocabulary, progress)
         new = gather.run([file for file, at in zip(listing.files, old, strict=True) if at < 0])
         for path, record in list(new.items()):

@@ -65,6 +65,7 @@ def test_rules_leave_out_what_nobody_wrote_by_hand(tmp_path: Path) -> None:
     assert index.paths == ("good.py",)
     expected = {"too large", "LFS pointer", "minified", "installed packages", "vendored", "generated", "lock file"}
     assert expected <= set(index.report.skipped)
+    assert rules.file_rule("big.py", rules.MAX_BYTES + 1) == "too large", "it is not even read"
     assert index.report.skipped["minified"] == 2
     assert index.report.skipped["generated"] == 2
     grown = DirectorySource(tmp_path).read("big.bin.py")
@@ -128,6 +129,7 @@ def test_what_git_ignores_is_left_out(tmp_path: Path) -> None:
             ".gitignore": "build/\n*.gen.py\n!keep.gen.py\n", "kept.py": GOOD, "a.gen.py": GOOD, "keep.gen.py": GOOD,
             "tracked.gen.py": GOOD, "build/out.py": GOOD, "pkg/.gitignore": "/local.py\n", "pkg/local.py": GOOD,
             "pkg/build/deep.py": GOOD, "pkg/deep/local.py": GOOD, "w\u00e4 \n.gen.py": GOOD,
+            os.fsdecode(b"broken-\xff.gen.py"): GOOD,
         },
     )  # fmt: skip
     subprocess.run(["git", "init", "-q", str(root)], check=True)
@@ -135,7 +137,7 @@ def test_what_git_ignores_is_left_out(tmp_path: Path) -> None:
     kept = {"kept.py", "keep.gen.py", "tracked.gen.py", "pkg/deep/local.py", ".gitignore", "pkg/.gitignore"}
     index = Index.open(None, DirectorySource(root), jobs=1)
     assert set(index.paths) == kept
-    assert index.report.skipped["ignored by git"] == 5
+    assert index.report.skipped["ignored by git"] == 6
     below = Index.open(None, DirectorySource(root / "pkg"), jobs=1)
     assert set(below.paths) == {"deep/local.py", ".gitignore"}
     asked_for = Index.open(None, DirectorySource(root / "build"), jobs=1)
@@ -270,7 +272,8 @@ def test_a_file_that_takes_too_long_becomes_plain_text() -> None:
     with Workers(1, file_seconds=30) as workers:
         list(workers.parse([Job("warm", "python", b"x = 1\n")], 10))  # its start is not counted against the file
         workers.file_seconds = 0.01
-        jobs = [Job("slow", "python", slow[:3_900_000]), Job("good", "python", GOOD.encode())]
+        # In one batch: what the stuck process was given behind the slow file goes to a fresh one.
+        jobs = [Job("slow", "python", slow[:390_000]), Job("good", "python", GOOD.encode())]
         found = {job.key: packed for job, packed in workers.parse(jobs, 10)}
     assert "timed out" in found["slow"][0]
     assert set(found) == {"slow", "good"}
@@ -286,8 +289,12 @@ def test_a_parser_that_dies_costs_one_file() -> None:
             workers.processes[0].kill()
 
         found = {job.key: packed for job, packed in workers.parse(jobs(), 10)}
-    assert set(found) == {"a", "b"}
-    assert "find_me_here" in found["b"][0]
+        assert set(found) == {"a", "b"}
+        assert "find_me_here" in found["b"][0]
+        workers.processes[0].kill()
+        workers.processes[0].join()
+        ((_, packed),) = workers.parse([Job("later", "python", GOOD.encode())], 10)
+        assert "find_me_here" in packed[0], "a process that died while it waited costs no file"
 
 
 def test_what_has_too_many_words_is_counted_as_far_as_numbers_go() -> None:
@@ -390,6 +397,19 @@ def test_a_locked_store_is_done_without(tmp_path: Path) -> None:
     assert answers(index)[0] == "m7.py"
     assert index.symbols("find_me_here")
     assert index.report.notes
+
+
+def test_a_store_that_is_locked_later_is_not_waited_for_again(tmp_path: Path) -> None:
+    row = ("k", *outline.record(GOOD.encode(), "python").pack())
+    with Store(tmp_path / "s.sqlite", 1, wait_s=0.01) as store:
+        holder = sqlite3.connect(tmp_path / "s.sqlite", isolation_level=None)
+        holder.execute("BEGIN IMMEDIATE")
+        store.put([row])
+        store.put([row])
+        holder.execute("ROLLBACK")
+        holder.close()
+        assert len(store.notes) == 1 and "not saved" in store.notes[0]
+        assert list(store.get(["k"])) == []
 
 
 @pytest.mark.skipif(shutil.which("bwrap") is None, reason="a read-only mount needs bubblewrap")
