@@ -61,6 +61,10 @@ class Watch:
     """Variables that hold a search path → the folder that comes first in them."""
 
 
+_JUDGED = frozenset({SuiteStatus.OK, SuiteStatus.FAILING, SuiteStatus.NO_TESTS})
+"""What a run says when it says something."""
+
+
 class Harness:
     """Tests drafts of one workspace by one plan.
 
@@ -130,9 +134,12 @@ class Harness:
         except SetupFailed as error:
             if not self.plan.first:
                 raise
-            # Nothing is lost: there is no test yet that could have been run.
-            self.plan = replace(self.plan, absent=f"there are no tests yet, and nothing could run new ones: {error}")
+            self._give_up(str(error))
             return Environment()
+
+    def _give_up(self, why: str) -> None:
+        """Nothing is lost: there is no test yet that could have been run."""
+        self.plan = replace(self.plan, absent=f"there are no tests yet, and nothing could run new ones: {why}")
 
     @property
     def environment(self) -> Environment:
@@ -160,6 +167,9 @@ class Harness:
         finished, reports, late = self._execute(invocation, checkout, environment, place)
         run = self._judge(invocation, draft, finished, reports, late)
         self._events.emit("test_run", name=name, selection=tuple(selection), run=_summary(run))
+        if self.plan.first and not draft.edits and run.status not in _JUDGED:
+            self._give_up(run.detail)
+            return self._without_run(SuiteStatus.NO_TESTS, self.plan.absent)
         return run
 
     def recall(self, run: TestRun, unexplained: Collection[str]) -> None:

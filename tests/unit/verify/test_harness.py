@@ -138,6 +138,18 @@ def test_where_nothing_could_run_first_tests_a_project_without_any_is_no_failed_
     assert "nothing could run new ones" in run.detail and "no way" in run.detail
 
 
+def test_nor_is_a_project_without_tests_whose_runner_fails(bench: MakeBench, tmp_path: Path) -> None:
+    go = tmp_path / "bin" / "go"
+    go.parent.mkdir()
+    go.write_text('#!/bin/sh\n[ "$1" != test ] || { echo does not compile; exit 1; }\n')
+    for path in (go, go.parent, tmp_path):
+        path.chmod(0o755)
+    made = bench({"go.mod": "module p\n"}, path=f"{go.parent}:/usr/bin:/bin")
+    for draft in (made.base, made.draft({"p.go": "package p\n"})):
+        run = made.harness.run(draft)
+        assert (run.status, "nothing could run new ones" in run.detail) == (SuiteStatus.NO_TESTS, True)
+
+
 GO = 'package {0}\n\nimport "testing"\n\nfunc Test{1}(t *testing.T) {{}}\n'
 
 
