@@ -284,6 +284,26 @@ async def test_slow_body_is_given_up(hook: Hook) -> None:
     assert await Wire({}, b"x", 10**9, pause=0.01).through(hook) == 408
 
 
+async def test_only_the_body_has_to_come_in_time(hook: Hook, store: JobStore) -> None:
+    async def slow(delivery: Delivery, command: Command) -> str:
+        await asyncio.sleep(0.6)
+        return await hook.intake.accept(delivery, command)
+
+    endpoint = WebhookEndpoint(SECRET, Rules(), slow, read_seconds=0.3)
+    hook.client = httpx.AsyncClient(transport=httpx.ASGITransport(endpoint), base_url="http://hook")
+    assert (await hook.post(encode(labeled()))).status_code == 202
+
+
+async def test_a_service_that_is_stopped_while_a_body_comes_is_not_held_up(hook: Hook) -> None:
+    wire = Wire({}, b"x", 10**9, pause=0.01)
+    request = asyncio.create_task(wire.through(hook))
+    await asyncio.sleep(0.05)
+    request.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await request
+    assert wire.sent == []
+
+
 async def test_all_unchecked_bodies_together_are_bounded(hook: Hook) -> None:
     wires = [Wire({}, b"x" * (5 * 1024 * 1024), 5, pause=0.001) for _ in range(8)]
     statuses = await asyncio.gather(*(wire.through(hook) for wire in wires))
