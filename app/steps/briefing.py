@@ -18,6 +18,7 @@ from app.report.facts import PULL_MARK
 from app.steps.asked import Asked, joined, of_our_pull, standing
 from app.steps.files import Brief
 from app.steps.site import Site
+from app.steps.visible import visible
 from app.webhooks.events import issue_of
 
 _TRUSTED = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
@@ -115,7 +116,7 @@ class Briefing:
         then = issue_of(delivery.excerpt) if delivery else None
         asked = datetime.fromtimestamp(work.job.created_at, UTC)
         said = [
-            comment.body
+            visible(comment.body)
             for comment in await repository.comments(command.number)
             if comment.author_association in _TRUSTED
             and not comment.user.is_bot
@@ -126,12 +127,13 @@ class Briefing:
         task = Task(
             title=then.title if then and then.title else issue.title,
             body=(then.body or "") if then and then.title else issue.body,
-            request=request,
+            request=visible(request),
             comments=tuple(said[-20:]),
             number=issue.number,
         )
-        ours = issue.is_pull and issue.user.is_bot and task.body.startswith(PULL_MARK)
-        return of_our_pull(task, await asyncio.to_thread(self._published, work)) if ours else task
+        if issue.is_pull and issue.user.is_bot and task.body.startswith(PULL_MARK):
+            return of_our_pull(task, await asyncio.to_thread(self._published, work))
+        return task.model_copy(update={"body": visible(task.body)})
 
     def _published(self, work: Work) -> list[tuple[Task, str]]:
         """Task and summary of each job that published to the pull request, oldest first, as far as this machine has
@@ -149,4 +151,4 @@ def own_rules(site: Site, work: Work, sha: str) -> config.RepositoryConfig:
 
 
 def _with_request(task: Task, request: str) -> Task:
-    return task.model_copy(update={"request": joined(task.request, request)})
+    return task.model_copy(update={"request": joined(task.request, visible(request))})
