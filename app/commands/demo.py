@@ -47,7 +47,8 @@ def demo_command(as_json: bool, keep: bool, real_model: bool, folder: Path | Non
     model follows a script, in which its first change is wrong and the project's tests make it repair that.
     """
     for number in (signal.SIGTERM, signal.SIGHUP):  # as Ctrl-C: the service beside us must end too
-        signal.signal(number, signal.default_int_handler)
+        if signal.getsignal(number) is not signal.SIG_IGN:  # unless it was started by nohup
+            signal.signal(number, signal.default_int_handler)
     console = Terminal(stderr=as_json)
     model = load(EngineSettings).provider if real_model else None
     with scene(folder or default_state_dir() / "demo", model=model) as stage:

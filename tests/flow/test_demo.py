@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,8 @@ import pytest
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_whoever_ends_the_demo_ends_its_service(tmp_path: Path, number: signal.Signals) -> None:
     command = [sys.executable, "-m", "app.cli", "demo", "--folder", str(tmp_path)]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True) as demo:
+    heard = partial(signal.signal, number, signal.SIG_DFL)  # a shell ignores some for what it runs in the background
+    with subprocess.Popen(command, stdout=subprocess.PIPE, start_new_session=True, preexec_fn=heard) as demo:
         assert demo.stdout is not None
         assert b"An issue is open: http://127.0.0.1:" in demo.stdout.readline()
         assert _services_in(tmp_path)
