@@ -189,7 +189,7 @@ def test_a_set_up_that_fails_for_want_of_room_says_nothing_of_the_project(bench:
             {"a": ""}, "./run", setup=("head -c 99000000 /dev/zero > /environment/big",), local=False, cache=disk
         )
         # The disk itself says it, or whoever watches it is faster.
-        with pytest.raises((OSError, SetupFailed), match="No space left|too little room on the disk"):
+        with pytest.raises((OSError, SetupFailed), match=r"No space left|too little room on the disk"):
             made.harness.setup()
         made = bench({"a": ""}, "./run", setup=("exit 3",), local=False, cache=disk)
         with pytest.raises(SetupFailed, match="exit code 3"):
