@@ -122,7 +122,7 @@ class Installer:
         if build is None:
             return ()
         line = shell(f"({build.line}) || true")
-        return (Step(line, {**build.env, build.variable: BUILD}, offline=line),)
+        return (Step(line, {**build.env, build.variable: BUILD}, required=False, network=False),)
 
     def _starts(self, tools: Environment) -> bool:
         probe = TOOLCHAINS[self.plan.toolchain].probe(self.plan)
@@ -277,14 +277,14 @@ class Installer:
                 "PATH": _path(tools),
             },
         )
-        notes = [] if all(step.bare for step in steps) else self._reservations()
+        notes = self._reservations() if any(step.network for step in steps) else []
         failed: list[tuple[Step, Finished]] = []
         self.sandbox.own(folder)
         try:
             for step in steps:
                 if step.offline and self._run(step.offline, mounts, inside, self.limits, env=step.env).ok:
                     continue
-                egress = None if step.bare else registries.egress
+                egress = registries.egress if step.network else None
                 finished = self._run(step.argv, mounts, inside, self.limits, egress=egress, env=step.env)
                 notes += map(_refused, finished.refused)
                 if not finished.ok:

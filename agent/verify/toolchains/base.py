@@ -114,12 +114,17 @@ class Step:
     reads: frozenset[str] | None = None
     """The only files of the repository that it may depend on: it can be run where nothing else is, and what it brings
     can be shared by all trees in which these are the same. ``None``: any."""
-    bare: bool = False
-    """What it brings comes of this machine alone, of no registry and no repository's file: all can share it."""
+    network: bool = True
+    """Whether it gets a way to the registries."""
     offline: tuple[str, ...] = ()
     """What does the same without a network where the steps before brought enough; tried first."""
     ahead: bool = False
     """Only brings what later steps need offline: left out where these have a network."""
+
+    @property
+    def bare(self) -> bool:
+        """What it brings comes of this machine alone, of no registry and no repository's file: all can share it."""
+        return not self.network and self.reads == frozenset()
 
 
 class Toolchain(Protocol):

@@ -59,7 +59,7 @@ def steps(files: Files, runner: str) -> tuple[Step, ...]:
     comes along, and only what is installed later takes that one's place.
     """
     env = _version_env(files)
-    made = [Step(("python3", "-m", "venv", VENV), reads=_NOTHING, bare=True)]
+    made = [Step(("python3", "-m", "venv", VENV), reads=_NOTHING, network=False)]
     made += [_pip("-r", path, env=env, reads=read_by(files, path)) for path in requirement_files(files)]
     for declared in (groups(files), poetry_groups(files), tox_deps(text(files, "tox.ini"))):
         wanted = _sendable(declared)
