@@ -211,9 +211,12 @@ def units(tests: Iterable[str], command: Callable[[str], Sequence[str]]) -> Iter
     Args:
         command: what runs one test.
     """
-    together: dict[Sequence[str], list[str]] = {}
+    functions: dict[str, list[str]] = {}
     for test in tests:
-        together.setdefault(command(test.partition("[")[0]), []).append(test)
+        functions.setdefault(test.partition("[")[0], []).append(test)
+    together: dict[Sequence[str], list[str]] = {}
+    for function, cases in functions.items():
+        together.setdefault(command(function), []).extend(cases)
     if len(together) <= SINGLE_LIMIT:
         yield from map(tuple, together.values())
         return
