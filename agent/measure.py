@@ -27,7 +27,7 @@ from agent.verify.baseline import Baseline
 from agent.verify.compare import compare, without_wandering
 from agent.verify.harness import Harness
 from agent.verify.impact import Use
-from agent.verify.inside import inner_tests
+from agent.verify.inside import inner_tests, may_hold_tests
 from agent.verify.proof import prove
 from agent.verify.static import Linters
 
@@ -145,7 +145,7 @@ class Measure:
         @cache
         def reached_by_a_test(path: str) -> bool:
             imported = any(reach.certainty is Certainty.RESOLVED for reach in after.tests_for([path]))
-            return imported or bool(inner_tests(path, after.text(path)))
+            return imported or (may_hold_tests(path) and bool(inner_tests(path, after.text(path))))
 
         def covered(use: Use) -> bool:
             seen = observed.seen.get(use.path)

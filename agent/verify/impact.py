@@ -13,7 +13,7 @@ from agent.index.record import Record, Symbol
 from agent.paths import is_prose
 from agent.tree import Draft
 from agent.types import Caller, Impact, TestRun
-from agent.verify.inside import lines_of_tests
+from agent.verify.inside import lines_of_tests, may_hold_tests
 from agent.verify.lines import changed
 from agent.verify.paths import is_test
 
@@ -177,7 +177,8 @@ def _uses(index: Index, name: str, path: str, defined: Index) -> Iterator[Use]:
     for use in index.references(name, path if defined is index else ""):
         own = use.path == path and f"{use.inside}.".startswith(f"{name}.")
         called = use.inside or (use.path, use.line) in calls
-        if own or not called or is_test(use.path) or is_prose(use.path) or use.line in tested(use.path):
+        inside = may_hold_tests(use.path) and use.line in tested(use.path)
+        if own or not called or inside or is_test(use.path) or is_prose(use.path):
             continue
         places.setdefault((use.path, use.inside), []).append(use.line)
     for key in sorted(places, key=lambda key: (key not in sure, key)):

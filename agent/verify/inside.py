@@ -16,6 +16,11 @@ _ABOVE: Final = re.compile(r"#\[|//")
 _LINE_COMMENT: Final = re.compile(r"//.*$")
 
 
+def may_hold_tests(path: str) -> bool:
+    """Whether files of this language can hold tests beside the product."""
+    return path.endswith(".rs")
+
+
 def lines_of_tests(path: str, source: str) -> frozenset[int]:
     """Numbers of the lines that belong to tests, from 1; none for a language that keeps them in files of their own."""
     return frozenset(line + 1 for start, end in _items(path, source.split("\n")) for line in range(start, end))
@@ -51,7 +56,7 @@ def _where(source: str, lines: frozenset[int], *, inside: bool) -> str:
 def _items(path: str, lines: Sequence[str]) -> Iterator[tuple[int, int]]:
     """First line of each test, and the line behind its last, from 0; none within another."""
     number = 0
-    while path.endswith(".rs") and number < len(lines):
+    while may_hold_tests(path) and number < len(lines):
         if _MARK.match(lines[number].lstrip()):
             end = _end(lines, number)
             yield _start(lines, number), end
