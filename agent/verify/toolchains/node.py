@@ -403,7 +403,7 @@ def _brought(manager: str, files: Files) -> Step:
     else:
         classic = "# yarn lockfile v1" in text(files, "yarn.lock", limit=10_000_000)[:200]
         version = named[1] if named else "1" if classic else "4"
-    package = "@yarnpkg/cli-dist" if manager == "yarn" and not version.startswith("1") else manager
+    package = "@yarnpkg/cli-dist" if manager == "yarn" and version.partition(".")[0] != "1" else manager
     install = ("npm", "install", "--global", "--prefix", NODE, "--no-audit", "--no-fund", "--ignore-scripts")
     read = frozenset({"package.json", *_MANAGERS})
     return Step((*install, f"{package}@{version}"), reads=read, offline=(manager, "--version"))
