@@ -190,7 +190,7 @@ def _proof(evidence: Evidence) -> str:
     )
     parts = [
         "### Proof",
-        "Each test ran alone in a fresh sandbox: on the base commit with only this change's tests added, and with "
+        "Each test ran in a fresh sandbox: on the base commit with only this change's tests added, and with "
         "the whole change.",
         table,
         f"*… and {more} more.*" if more else "",
