@@ -146,6 +146,7 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
         run.registry = with_own(REGISTRY, own.tools)
         harness = _harness(run, workspace, sandbox, own.commands)
         stack.callback(harness.close)
+        harness.check_out()  # which reads every file; the index asks git for none of them again
         indexer = stack.enter_context(Indexer(Path(run.spec.cache_dir) / INDEX))
         reader = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="index"))
         reading = reader.submit(_read, run, base, indexer)  # beside set-up and tests, which leave a processor idle

@@ -95,7 +95,8 @@ class BaseTree:
 
     def content(self, path: str) -> bytes:
         """The stored bytes of a file, or the target of a link. Never refused for what they are."""
-        return self.git.blob(self.entries[path].blob)
+        kept = vars(self).get("texts") or {}  # where they were wanted all at once before, not for the sake of one file
+        return kept[path] if path in kept else self.git.blob(self.entries[path].blob)
 
     def contents(self, paths: Sequence[str]) -> Iterator[bytes]:
         """The stored bytes of many files, or targets of links, in order; text is read from git once."""

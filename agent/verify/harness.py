@@ -106,11 +106,19 @@ class Harness:
         self._build = build_of(plan)
         self._environment: Environment | None = None
         self._working: Checkout | None = None
+        self._new = False
+        """Whether the working checkout is as it was made."""
         self._pristine: Checkout | None = None
         self.unexplained: frozenset[str] = frozenset()
         """Ids that the base reported though no file explains them: a change may report them too."""
         self._folder = Path(workspace.spec.work_dir) / "tests"
         self._folder.mkdir(parents=True, exist_ok=True)
+
+    def check_out(self) -> None:
+        """Write the base's files, which set-up and tests begin with. Done once; they do it when it was not."""
+        if not self.plan.absent and self._working is None:
+            self._checkout(self.workspace.base.draft(), fresh=False)
+            self._new = True
 
     def setup(self) -> None:
         """Find or install what the tests need. Done once; ``run`` does it when it was not.
@@ -275,13 +283,16 @@ class Harness:
             self._working = self.workspace.checkout(draft, "working")
         else:
             self._working.sync(draft)
+        self._new = False  # from here on it is the caller's
         return self._working
 
     def _base_as_new(self) -> Checkout:
         base = self.workspace.base.draft()
         if self._working is None:
             return self._checkout(base, fresh=False)
-        self._working.reset(base)
+        if not self._new:
+            self._working.reset(base)
+        self._new = False
         return self._working
 
     def _execute(
