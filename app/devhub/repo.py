@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.devhub import auth, checks, issues, people, pulls, refs
+from app.devhub import auth, checks, issues, people, pulls, refs, reviews
 from app.devhub.git import ZERO, FileDiff, Person, TreeChange, text
 from app.devhub.hub import Hub
 from app.devhub.records import (
@@ -369,6 +369,29 @@ class Repo:
     def pulls(self) -> list[SeenPull]:
         """All pull requests, open and closed, oldest first."""
         return [self.pull(found.number) for found in self._hub.store.find(Pull, repository_id=self.id)]
+
+    def review(
+        self, number: int, body: str, *, event: str = "COMMENT", lines: Sequence[tuple[str, int, str]] = (), by: str
+    ) -> int:
+        """Review a pull request; the answer is the review's id.
+
+        Args:
+            event: ``COMMENT``, ``APPROVE`` or ``REQUEST_CHANGES``.
+            lines: path, line of the new version, and what is said there.
+        """
+        with self._hub.store.transaction():
+            pull, actor = pulls.numbered(self._hub, self.record, number), self._actor(by)
+            review = reviews.submit(self._hub, pull, actor, event=event, body=body, commit_id=None)
+            for path, line, words in lines:
+                place = reviews.Place(path, line)
+                reviews.comment(self._hub, pull, actor, body=words, place=place, commit_id=None, review=review)
+            return review.id
+
+    def comment_on_line(self, number: int, path: str, line: int, body: str, *, by: str) -> int:
+        """Comment on a line of a pull request outside of a review; the answer is the comment's id."""
+        with self._hub.store.transaction():
+            pull, place = pulls.numbered(self._hub, self.record, number), reviews.Place(path, line)
+            return reviews.comment(self._hub, pull, self._actor(by), body=body, place=place, commit_id=None).id
 
     def reviews(self, number: int) -> list[Review]:
         return self._hub.store.find(Review, pull_id=pulls.numbered(self._hub, self.record, number).id)

@@ -2,7 +2,7 @@
 
 from app.github.app import Access, GitHubApp
 from app.github.errors import AnswerLost, CredentialsRefused, NotFound, PermissionMissing, Rejected
-from app.github.models import Commit, Issue, Pull
+from app.github.models import Commit, Issue, LineComment, Pull
 from app.github.repository import Repository, TreeChange
 
 __all__ = [
@@ -12,6 +12,7 @@ __all__ = [
     "CredentialsRefused",
     "GitHubApp",
     "Issue",
+    "LineComment",
     "NotFound",
     "PermissionMissing",
     "Pull",

@@ -86,6 +86,24 @@ class Comment(Seen):
     app: MadeBy | None = Field(None, alias="performed_via_github_app")
 
 
+class LineComment(Comment):
+    """A comment on lines of a pull request's difference, or on a whole file of it."""
+
+    path: str
+    diff_hunk: Text = ""
+    """The part of the difference down to the line."""
+    line: int | None = None
+    """The last line that it is about, in the newest version; ``None`` where it is about the file, or is outdated."""
+    start_line: int | None = None
+    original_line: int | None = None
+    """In the version that it was written on."""
+    side: str | None = None
+    """``LEFT``: of the state before the change."""
+    review_id: int | None = Field(None, alias="pull_request_review_id")
+    thread: int | None = Field(None, alias="in_reply_to_id")
+    """The first comment of the conversation that this one goes on with."""
+
+
 class _Repo(Seen):
     id: int
     full_name: str

@@ -19,6 +19,7 @@ from app.github.models import (
     Commit,
     Compared,
     Issue,
+    LineComment,
     Permission,
     Pull,
     RepositoryFacts,
@@ -109,6 +110,11 @@ class Repository:
         url = await self._url("/pulls/{number}", number=number)
         return Pull.model_validate(await self._api.get(url, "read a pull request"))
 
+    async def line_comments(self, number: int) -> tuple[LineComment, ...]:
+        """All comments on lines of a pull request, oldest first."""
+        url = await self._url("/pulls/{number}/comments", number=number)
+        return tuple(LineComment.model_validate(c) for c in await self._api.pages(url, "read comments on lines"))
+
     async def pulls_from(self, branch: str) -> tuple[Pull, ...]:
         """Pull requests of any state whose head is ``branch`` of this repository, newest first."""
         owner = (await self._name()).split("/")[0]
@@ -162,9 +168,14 @@ class Repository:
             return False
         return True
 
-    async def react(self, content: str, comment_id: int) -> None:
-        """Add a reaction (``eyes``, ``+1``, …) to a comment; twice is as good as once."""
-        url = await self._url("/issues/comments/{id}/reactions", id=comment_id)
+    async def react(self, content: str, comment_id: int, *, on_lines: bool = False) -> None:
+        """Add a reaction (``eyes``, ``+1``, …) to a comment; twice is as good as once.
+
+        Args:
+            on_lines: the comment is one on lines of a pull request.
+        """
+        kind = "pulls" if on_lines else "issues"
+        url = await self._url(f"/{kind}/comments/{{id}}/reactions", id=comment_id)
         await self._api.send("POST", url, "add a reaction", json={"content": content}, harmless=True)
 
     # ── check runs ───────────────────────────────────────────────────────────────────────────────────────────────

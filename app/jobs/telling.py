@@ -8,7 +8,7 @@ from agent.types import Outcome
 from app.jobs.types import Ending, Job, JobState, Word
 
 HELP = """\
-Write one of these at the start of a line of a comment:
+Write one of these at the start of a line of a comment, also in a review:
 
 - `/agent fix …`: change the code, prove it, and open a pull request or add to this one
 - `/agent plan …`: make a plan and wait; then `/agent approve`, or `/agent revise …` with what should be different
@@ -19,7 +19,8 @@ Write one of these at the start of a line of a comment:
 - `/agent stop`: end what runs here; removing the label or closing the issue does so too
 - `/agent status`, `/agent why`: where it stands, and how the last job ended
 
-Whoever writes it needs write permission on the repository."""
+A review that requests changes of a pull request of mine needs no command.
+Whoever asks needs write permission on the repository."""
 
 
 AGAIN = "Comment `/agent retry` to start again."

@@ -67,6 +67,10 @@ class Command(Value):
     requester_id: int
     comment_id: int | None = None
     """The comment that asked; ``None`` where none did."""
+    review_id: int | None = None
+    """The review that asked, with its comments on lines."""
+    line_comment_id: int | None = None
+    """The comment on lines of a pull request that asked."""
 
     @property
     def request(self) -> str:

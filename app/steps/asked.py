@@ -6,19 +6,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agent.types import BROKEN_OFF, Outcome, Task
-from app.jobs.types import Ending, Job, Word
+from app.jobs.types import Command, Ending, Job, Word
 
 
 @dataclass(frozen=True)
 class Asked:
     """What a job is about, once earlier jobs have been looked at."""
 
-    word: Word
+    command: Command
+    """What somebody asked in words of their own: of a ``retry``, what was asked before."""
     request: str
     planned: Job | None = None
     """The job whose plan is approved or revised."""
     broken_off: Job | None = None
     """The job whose work is gone on with."""
+
+    @property
+    def word(self) -> Word:
+        return self.command.word
 
 
 def asked_for(job: Job, of_issue: Sequence[Job]) -> Asked | Ending:
@@ -29,17 +34,17 @@ def asked_for(job: Job, of_issue: Sequence[Job]) -> Asked | Ending:
     Args:
         of_issue: the jobs of the same issue, newest first.
     """
-    word, request, broken_off = job.command.word, job.command.request, None
+    command, request, broken_off = job.command, job.command.request, None
     heard = (other for other in of_issue if other.ending is None or not other.ending.silent)
     earlier = [other for other in heard if other.sequence < job.sequence]
-    if word is Word.RETRY:
+    if command.word is Word.RETRY:
         last = next((o.command for o in earlier if o.command.word not in (Word.RETRY, Word.UNDO)), None)
         if last is None:
             return _nothing("to do again", "/agent fix …")
-        word, request = last.word, joined(last.request, request)
+        command, request = last, joined(last.request, request)
         ending = earlier[0].ending
         broken_off = earlier[0] if ending and ending.outcome in BROKEN_OFF else None
-    planned = None
+    word, planned = command.word, None
     if word in (Word.APPROVE, Word.REVISE):
         # Only a plan that stood there when the person wrote can be the one that was meant.
         asked_at = job.created_at
@@ -47,7 +52,7 @@ def asked_for(job: Job, of_issue: Sequence[Job]) -> Asked | Ending:
         planned = next(shown, None)
         if planned is None and broken_off is None:
             return _nothing(f"to {word.value}: there is no plan", "/agent plan …")
-    return Asked(word, request, planned, broken_off)
+    return Asked(command, request, planned, broken_off)
 
 
 def awaiting(job: Job, published: Sequence[Job], of_issue: Sequence[Job]) -> Job | None:

@@ -12,16 +12,16 @@ from agent.git import Git
 from agent.tree import BaseTree
 from agent.types import ChangeSet, Mode, Plan, RunResult, Task
 from app.github import Issue, NotFound, Repository
-from app.jobs.types import Job, Word
+from app.jobs.types import Command, Job, Word
 from app.jobs.workflow import Work
 from app.report.facts import PULL_MARK
 from app.steps.asked import Asked, joined, of_our_pull, standing
 from app.steps.files import Brief
+from app.steps.remarks import TRUSTED, remarks
 from app.steps.site import Site
 from app.steps.visible import visible
 from app.webhooks.events import issue_of
 
-_TRUSTED = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
 _MODES: Mapping[Word, Mode] = {Word.ASK: "ask", Word.PLAN: "plan", Word.REVISE: "plan"}
 """The rest is work."""
 
@@ -46,8 +46,9 @@ class Briefing:
         command = work.job.command
         repository = self._site.repository(command)
         issue = await repository.issue(command.number)
-        start = self._start(asked, issue)
-        task = start.task or await self._task(repository, work, issue, asked.request)
+        request = joined(visible(asked.request), await _remarks(repository, asked.command))
+        start = self._start(asked, request, issue)
+        task = start.task or await self._task(repository, work, issue, request)
         if issue.is_pull:
             pull = await repository.pull(command.number)
             base_ref, ref = pull.base.ref, f"refs/pull/{pull.number}/head"
@@ -84,7 +85,7 @@ class Briefing:
             return None
         return None if left is None else await self._site.fetch(work, left.sha)
 
-    def _start(self, asked: Asked, issue: Issue) -> _Start:
+    def _start(self, asked: Asked, request: str, issue: Issue) -> _Start:
         """What earlier jobs have left to begin with."""
         # Work on a pull request stands in its branch already.
         left = self._left(asked.broken_off) if asked.broken_off and not issue.is_pull else None
@@ -98,7 +99,7 @@ class Briefing:
         # What was approved is the plan of one commit for one text: the branch may have moved on, and the issue's author
         # may have changed the text since.
         brief = self._site.files.brief(planned.id)
-        task = None if brief is None else _with_request(brief.task, asked.request)
+        task = None if brief is None else _with_request(brief.task, request)
         return _Start(planned.artefacts.base_sha, planned.artefacts.plan, task=task)
 
     def _left(self, job: Job) -> RunResult | None:
@@ -118,7 +119,7 @@ class Briefing:
         said = [
             visible(comment.body)
             for comment in await repository.comments(command.number)
-            if comment.author_association in _TRUSTED
+            if comment.author_association in TRUSTED
             and not comment.user.is_bot
             and comment.id != command.comment_id
             and datetime.fromisoformat(comment.created_at) <= asked
@@ -127,7 +128,7 @@ class Briefing:
         task = Task(
             title=then.title if then and then.title else issue.title,
             body=(then.body or "") if then and then.title else issue.body,
-            request=visible(request),
+            request=request,
             comments=tuple(said[-20:]),
             number=issue.number,
         )
@@ -151,4 +152,11 @@ def own_rules(site: Site, work: Work, sha: str) -> config.RepositoryConfig:
 
 
 def _with_request(task: Task, request: str) -> Task:
-    return task.model_copy(update={"request": joined(task.request, visible(request))})
+    return task.model_copy(update={"request": joined(task.request, request)})
+
+
+async def _remarks(repository: Repository, command: Command) -> str:
+    """What was said on lines of the pull request together with ``command``."""
+    if command.review_id is None and command.line_comment_id is None:
+        return ""
+    return remarks(command, await repository.line_comments(command.number))

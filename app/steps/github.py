@@ -53,9 +53,11 @@ class GitHubSteps:
             return _silent("it is closed")
         await work.check()
         self._runs.get_ready(work)
-        if command.comment_id is not None:
+        on_lines = command.line_comment_id is not None
+        comment_id = command.line_comment_id if on_lines else command.comment_id
+        if comment_id is not None:
             with suppress(NotFound):  # who deletes a command tidies up; who means to stop says so
-                await self._site.repository(command).react("eyes", command.comment_id)
+                await self._site.repository(command).react("eyes", comment_id, on_lines=on_lines)
         await self._site.tell(work, self._site.facts(work, title=issue.title), Progress())
         return None
 

@@ -7,7 +7,7 @@ its own examples.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, ClassVar
 
 from pydantic import BaseModel, ConfigDict, Field, Strict, StringConstraints
 
@@ -53,6 +53,10 @@ class Issue(_Part):
     pull_request: dict[str, object] | None = None
     """Present when the issue is a pull request."""
 
+    @property
+    def is_pull(self) -> bool:
+        return self.pull_request is not None
+
 
 class App(_Part):
     id: Id
@@ -74,6 +78,11 @@ class Envelope(_Part):
     issue: Issue
     installation: Installation | None = None
 
+    @property
+    def subject(self) -> Issue:
+        """What the delivery is about."""
+        return self.issue
+
 
 _KEPT = tuple(name for name in Issue.model_fields if name != "pull_request")
 
@@ -83,8 +92,9 @@ class _AboutIssue(_Part):
 
 
 def excerpt(payload: object) -> bytes:
-    """What is kept of a delivery: the issue as it stood when it was sent; its author may have changed it since."""
-    issue = payload.get("issue") if isinstance(payload, Mapping) else None
+    """What is kept of a delivery: the issue or pull request as it stood when it was sent. Its author may have changed
+    it since."""
+    issue = payload.get("issue", payload.get("pull_request")) if isinstance(payload, Mapping) else None
     kept = {name: issue[name] for name in _KEPT if name in issue} if isinstance(issue, Mapping) else None
     return encode({"issue": kept})
 
@@ -104,15 +114,44 @@ class CommentCreated(Envelope):
 class Pull(_Part):
     number: Id
     state: Name
+    locked: Flag = False
     draft: Flag = False
     body: Text | None = None
-    user: Account
+    user: Account | None = None
+    """``None`` where the account is gone."""
+    is_pull: ClassVar = True
 
 
 class PullChanged(_Part):
-    """A commit has come to the head branch of a pull request."""
+    """Something has happened to a pull request: a commit, a review, its end."""
 
     sender: Account
     repository: Repository
     pull_request: Pull
     installation: Installation | None = None
+
+    @property
+    def subject(self) -> Pull:
+        """What the delivery is about."""
+        return self.pull_request
+
+
+class PullLabelChanged(PullChanged):
+    label: Label
+
+
+class Review(_Part):
+    id: Id
+    body: Text | None = None
+    state: Name
+    user: Account | None = None
+
+
+class ReviewSubmitted(PullChanged):
+    review: Review
+
+
+class LineCommented(PullChanged):
+    """Somebody has commented on lines of a pull request, in a review or without one."""
+
+    comment: Comment

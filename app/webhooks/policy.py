@@ -15,7 +15,17 @@ from pydantic import ValidationError
 from app.jobs.types import UNWRITTEN, Command, Word
 from app.report.facts import PULL_MARK
 from app.webhooks import commands
-from app.webhooks.events import Account, CommentCreated, Envelope, LabelChanged, PullChanged
+from app.webhooks.events import (
+    Account,
+    Comment,
+    CommentCreated,
+    Envelope,
+    LabelChanged,
+    LineCommented,
+    PullChanged,
+    PullLabelChanged,
+    ReviewSubmitted,
+)
 
 SUPPORTED = frozenset(Word) - UNWRITTEN
 _ON_CLOSED = frozenset({Word.STOP, Word.STATUS, Word.WHY, Word.HELP})
@@ -69,7 +79,7 @@ def _name(text: object) -> str:
 
 
 def _labeled(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
-    event = LabelChanged.model_validate(payload)
+    event = _label_changed(payload)
     if event.label.name.casefold() != rules.label.casefold():
         return Ignored("another label")
     return _command(event, rules, event.sender, commands.Found(Word.FIX, Word.FIX.value, ""))
@@ -77,15 +87,39 @@ def _labeled(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
 
 def _commented(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
     event = CommentCreated.model_validate(payload)
-    found = commands.find(event.comment.body)
+    return _written(event, event.comment, rules, comment_id=event.comment.id)
+
+
+def _commented_on_lines(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
+    event = LineCommented.model_validate(payload)
+    return _written(event, event.comment, rules, line_comment_id=event.comment.id)
+
+
+def _written(event: Envelope | PullChanged, comment: Comment, rules: Rules, **where: int) -> Command | Ignored:
+    found = commands.find(comment.body)
     if found is None:
         return Ignored("no command in the comment")
-    if event.sender.id != event.comment.user.id:
+    if event.sender.id != comment.user.id:
         return Ignored("the sender is not the comment's author")
-    app = event.comment.performed_via_github_app
+    app = comment.performed_via_github_app
     if app is not None and app.id == rules.app_id:
         return Ignored("our own comment")
-    return _command(event, rules, event.comment.user, found, comment_id=event.comment.id)
+    return _command(event, rules, comment.user, found, **where)
+
+
+def _reviewed(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
+    """A review can hold a command; one that requests changes of a pull request of ours is one."""
+    event = ReviewSubmitted.model_validate(payload)
+    review = event.review
+    found = commands.find(review.body or "")
+    if found is None and review.state != "changes_requested":
+        return Ignored("a review that asks for nothing")
+    if found is None and not _is_ours(event):
+        return Ignored("a pull request of somebody else")
+    if review.user is None or event.sender.id != review.user.id:
+        return Ignored("the sender is not the review's author")
+    asked = found or commands.Found(Word.FIX, Word.FIX.value, review.body or "")
+    return _command(event, rules, review.user, asked, review_id=review.id)
 
 
 def _pushed(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
@@ -94,35 +128,34 @@ def _pushed(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
     for reason, applies in _NOTHING_TO_TAKE_BACK:
         if applies(event):
             return Ignored(reason)
-    return _done(Word.PUSHED, event, event.pull_request.number, is_pull=True)
+    return _done(Word.PUSHED, event)
 
 
 def _unlabeled(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
-    event = LabelChanged.model_validate(payload)
+    event = _label_changed(payload)
     if event.label.name.casefold() != rules.label.casefold():
         return Ignored("another label")
-    return _withdrawn(Word.UNLABELED, event, event.issue.number)
+    return _withdrawn(Word.UNLABELED, event)
+
+
+def _label_changed(payload: Mapping[str, Any]) -> LabelChanged | PullLabelChanged:
+    return (PullLabelChanged if "pull_request" in payload else LabelChanged).model_validate(payload)
 
 
 def _closed(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
-    event = Envelope.model_validate(payload)
-    return _withdrawn(Word.CLOSED, event, event.issue.number)
+    event = (PullChanged if "pull_request" in payload else Envelope).model_validate(payload)
+    return _withdrawn(Word.CLOSED, event)
 
 
-def _pull_closed(payload: Mapping[str, Any], rules: Rules) -> Command | Ignored:
-    event = PullChanged.model_validate(payload)
-    return _withdrawn(Word.CLOSED, event, event.pull_request.number, is_pull=True)
-
-
-def _withdrawn(word: Word, event: Envelope | PullChanged, number: int, *, is_pull: bool = False) -> Command | Ignored:
+def _withdrawn(word: Word, event: Envelope | PullChanged) -> Command | Ignored:
     """What was asked is not wanted any more."""
     for reason, applies in _NOT_WITHDRAWN:
         if applies(event):
             return Ignored(reason)
-    return _done(word, event, number, is_pull=is_pull)
+    return _done(word, event)
 
 
-def _done(word: Word, event: Envelope | PullChanged, number: int, *, is_pull: bool) -> Command:
+def _done(word: Word, event: Envelope | PullChanged) -> Command:
     """The command for what the sender did without a word."""
     assert event.installation is not None
     return Command(
@@ -131,8 +164,8 @@ def _done(word: Word, event: Envelope | PullChanged, number: int, *, is_pull: bo
         installation_id=event.installation.id,
         repository_id=event.repository.id,
         repository=event.repository.full_name,
-        number=number,
-        is_pull=is_pull,
+        number=event.subject.number,
+        is_pull=event.subject.is_pull,
         requester=event.sender.login,
         requester_id=event.sender.id,
     )
@@ -141,11 +174,8 @@ def _done(word: Word, event: Envelope | PullChanged, number: int, *, is_pull: bo
 # Checked in order; the first that applies is the reason. What was acknowledged is only known in the job.
 _NOTHING_TO_TAKE_BACK: tuple[tuple[str, Callable[[PullChanged], bool]], ...] = (
     ("no installation: not a delivery to an App", lambda e: e.installation is None),
-    (
-        "a pull request of somebody else",
-        lambda e: e.pull_request.user.type != "Bot" or not (e.pull_request.body or "").startswith(PULL_MARK),
-    ),
-    ("our own commit", lambda e: e.sender.id == e.pull_request.user.id),
+    ("a pull request of somebody else", lambda e: not _is_ours(e)),
+    ("our own commit", lambda e: e.pull_request.user is not None and e.sender.id == e.pull_request.user.id),
     ("a draft already", lambda e: e.pull_request.draft),
     ("closed", lambda e: e.pull_request.state != "open"),
     ("the repository is archived or disabled", lambda e: e.repository.archived or e.repository.disabled),
@@ -165,11 +195,15 @@ _JUDGES: Mapping[tuple[str, str], Callable[[Mapping[str, Any], Rules], Command |
     ("issues", "closed"): _closed,
     ("issue_comment", "created"): _commented,
     ("pull_request", "synchronize"): _pushed,
-    ("pull_request", "closed"): _pull_closed,
+    ("pull_request", "closed"): _closed,
+    ("pull_request", "labeled"): _labeled,
+    ("pull_request", "unlabeled"): _unlabeled,
+    ("pull_request_review", "submitted"): _reviewed,
+    ("pull_request_review_comment", "created"): _commented_on_lines,
 }
 
 # Checked in order; the first that applies is the reason.
-_REFUSALS: tuple[tuple[str, Callable[[Envelope, Account, Word | None, Rules], bool]], ...] = (
+_REFUSALS: tuple[tuple[str, Callable[[Envelope | PullChanged, Account, Word | None, Rules], bool]], ...] = (
     (
         "the requester is a bot that is not allowed",
         lambda e, who, word, rules: _is_bot(who) and who.login not in rules.allowed_bots,
@@ -181,9 +215,14 @@ _REFUSALS: tuple[tuple[str, Callable[[Envelope, Account, Word | None, Rules], bo
         "the repository is archived or disabled",
         lambda e, who, word, rules: e.repository.archived or e.repository.disabled,
     ),
-    ("the conversation is locked", lambda e, who, word, rules: e.issue.locked),
-    ("closed", lambda e, who, word, rules: e.issue.state != "open" and word not in _ON_CLOSED),
+    ("the conversation is locked", lambda e, who, word, rules: e.subject.locked),
+    ("closed", lambda e, who, word, rules: e.subject.state != "open" and word not in _ON_CLOSED),
 )
+
+
+def _is_ours(event: PullChanged) -> bool:
+    pull = event.pull_request
+    return pull.user is not None and pull.user.type == "Bot" and (pull.body or "").startswith(PULL_MARK)
 
 
 def _is_bot(who: Account) -> bool:
@@ -192,7 +231,7 @@ def _is_bot(who: Account) -> bool:
 
 
 def _command(
-    event: Envelope, rules: Rules, who: Account, found: commands.Found, comment_id: int | None = None
+    event: Envelope | PullChanged, rules: Rules, who: Account, found: commands.Found, **where: int
 ) -> Command | Ignored:
     for reason, applies in _REFUSALS:
         if applies(event, who, found.word, rules):
@@ -205,9 +244,9 @@ def _command(
         installation_id=event.installation.id,
         repository_id=event.repository.id,
         repository=event.repository.full_name,
-        number=event.issue.number,
-        is_pull=event.issue.pull_request is not None,
+        number=event.subject.number,
+        is_pull=event.subject.is_pull,
         requester=who.login,
         requester_id=who.id,
-        comment_id=comment_id,
+        **where,
     )

@@ -25,6 +25,7 @@ QUESTION = "which items are counted"
 PLANNED = "plan the counting of every item"
 HALF = "work that is too long for its budget"
 REVISED = "plan it in another way"
+REMARKED = "a loop would be plainer here"
 
 _REPIN = call("edit", path="test_widget.py", edits=[{"search": "double(2) == 4", "replace": "double(3) == 6"}])
 _PLAN = json.loads(plan()["content"])
@@ -36,6 +37,8 @@ _WITH_TESTS = {
 }
 _HOOK = "def pytest_collection_modifyitems(items):\n    items[:] = [i for i in items if 'double' not in i.name]\n"
 _REVERT = call("edit", path="widget.py", edits=[{"search": "sum(items)", "replace": "sum(items[1:])"}])
+_LOOP = call("edit", path="widget.py", edits=[{"search": "sum(items)", "replace": "sum(item for item in items)"}])
+_IN_PLACE = {"id": "1", "objective": "Write it plainly", "files": ["widget.py"]}
 _ABSENT = call("edit", path="widget.py", edits=[{"search": "no such text", "replace": "x"}])
 _PEEK = call(
     "write",
@@ -89,6 +92,11 @@ SCRIPT: dict[str, Any] = {
                 {"tool_calls": [call("shell", command="id"), call("edit", path="widget.py", edits="x" * 2_000_000)]},
                 {"tool_calls": [EDIT, WRITE, _BOAST]},
             ],
+        },
+        {
+            "name": "remarked",
+            "when": REMARKED,
+            "steps": [plan(intent="refactoring", steps=[_IN_PLACE]), {"tool_calls": [_LOOP, FINISH]}],
         },
         fixing("second", SECOND),
         fixing("fix", BUG),

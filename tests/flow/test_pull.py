@@ -40,6 +40,31 @@ def test_a_follow_up_is_given_the_issue_not_our_own_report(flow: World) -> None:
     assert task.request == f"{scripts.QUESTION}?"
 
 
+def test_a_review_that_requests_changes_is_carried_out(flow: World) -> None:
+    repo = flow.repository("reviewed")
+    flow.asked(repo, BUG, by="rita")
+    assert outcome(flow.ended(repo)) is Outcome.PROPOSED
+    (pull,) = flow.pulls(repo)
+    said = f"{scripts.REMARKED} <!-- unseen -->"
+    repo.review(pull.number, "Nearly.", event="REQUEST_CHANGES", lines=[("widget.py", 2, said)], by="maria")
+    job = flow.ended(repo, 1)
+    assert outcome(job) is Outcome.UPDATED, job.ending
+    assert flow.brief(job).task.request == f"Nearly.\n\nOn widget.py, line 2 (return sum(items)):\n{scripts.REMARKED} "
+    assert b"sum(item for item in items)" in repo.read("widget.py", pull.head_ref)
+    assert len(flow.pulls(repo)) == 1
+
+
+def test_what_is_asked_on_a_line_knows_the_line_and_what_was_said_there(flow: World) -> None:
+    repo = flow.repository("on-a-line")
+    repo.commit({"widget.py": FILES["widget.py"].replace("[1:]", "[2:]")}, branch="topic", by="maria")
+    number = repo.open_pull("Skip two", head="topic", by="maria")
+    repo.comment_on_line(number, "widget.py", 2, f"/agent ask {scripts.QUESTION}?", by="maria")
+    job = flow.ended(repo)
+    assert outcome(job) is Outcome.ANSWERED
+    where = "This is about widget.py, line 2 (return sum(items[2:]))."
+    assert flow.brief(job).task.request == f"{scripts.QUESTION}?\n\n{where}"
+
+
 def test_nothing_is_pushed_for_a_fork(flow: World) -> None:
     repo = flow.repository("forked", private=False)
     fork = repo.fork("alice")

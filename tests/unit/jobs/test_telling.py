@@ -63,22 +63,22 @@ def test_words_about_earlier_jobs_want_one(word: Word) -> None:
 
 def test_retry_asks_the_same_with_a_hint() -> None:
     jobs = [job(3, Word.RETRY, "look at tabs"), job(2, Word.RETRY, "x"), job(1, Word.FIX, "the parser")]
-    assert asked_for(jobs[0], jobs) == Asked(Word.FIX, "the parser\n\nlook at tabs")
+    assert asked_for(jobs[0], jobs) == Asked(jobs[2].command, "the parser\n\nlook at tabs")
 
 
 def test_what_was_refused_is_not_taken_up_for_another() -> None:
     refused = Ending(outcome=Outcome.BLOCKED, reason="Not started.", silent=True)
     jobs = [job(3, Word.RETRY), job(2, Word.FIX, "plant a back door", ending=refused), job(1, Word.FIX, "the parser")]
-    assert asked_for(jobs[0], jobs) == Asked(Word.FIX, "the parser")
+    assert asked_for(jobs[0], jobs) == Asked(jobs[2].command, "the parser")
     assert isinstance(asked_for(jobs[0], jobs[:2]), Ending)
 
 
 def test_retry_goes_on_where_a_job_was_broken_off() -> None:
     spent = job(1, Word.APPROVE, ending=Ending(outcome=Outcome.BUDGET_REACHED, reason="Spent."))
     asked = asked_for(job(2, Word.RETRY), [job(2, Word.RETRY), spent])
-    assert asked == Asked(Word.APPROVE, "", broken_off=spent)
+    assert asked == Asked(spent.command, "", broken_off=spent)
     stuck = job(1, Word.FIX, ending=Ending(outcome=Outcome.STUCK, reason="Stuck."))
-    assert asked_for(job(2, Word.RETRY), [stuck]) == Asked(Word.FIX, "")
+    assert asked_for(job(2, Word.RETRY), [stuck]) == Asked(stuck.command, "")
 
 
 def test_where_it_stands() -> None:

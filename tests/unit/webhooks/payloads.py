@@ -59,6 +59,19 @@ def pushed(**more: Any) -> dict[str, Any]:
     }
 
 
+def reviewed(body: str | None, state: str = "changes_requested", *, user: Any = None, **more: Any) -> dict[str, Any]:
+    """A person has reviewed a pull request of ours."""
+    user = user or account()
+    review = {"id": 3001, "body": body, "state": state, "user": user, "commit_id": "b" * 40}
+    return {**pushed(action="submitted", sender=user, **more), "review": review}
+
+
+def commented_on_line(body: str, *, user: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    user = user or account()
+    comment = {"id": 2001, "body": body, "user": user, "path": "a.py", "line": 3, "pull_request_review_id": 3001}
+    return {**pushed(action="created", sender=user, **more), "comment": comment}
+
+
 def commented(body: str, *, user: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
     user = user or account()
     return {

@@ -11,7 +11,16 @@ from hypothesis import strategies as st
 
 from app.jobs.types import UNWRITTEN, Command, Word
 from app.webhooks.policy import Ignored, Rules, decide
-from tests.unit.webhooks.payloads import account, commented, issue, labeled, pushed, repository
+from tests.unit.webhooks.payloads import (
+    account,
+    commented,
+    commented_on_line,
+    issue,
+    labeled,
+    pushed,
+    repository,
+    reviewed,
+)
 
 RULES = Rules(label="agent", allowed_bots=frozenset({"helper[bot]"}), app_id=500)
 
@@ -43,6 +52,16 @@ def test_only_the_label_that_the_event_carries_counts() -> None:
     assert reason("issues", {**labeled(), "action": "opened"}) == "event not used: issues/opened"
 
 
+def test_the_label_works_on_a_pull_request_too() -> None:
+    label = {"label": {"name": "agent"}}
+    got = command("pull_request", {**pushed(action="labeled", pull={"user": account("rita", 31)}), **label})
+    assert (got.word, got.number, got.is_pull, got.requester) == (Word.FIX, 15, True, "maintainer")
+    taken = command("pull_request", {**pushed(action="unlabeled"), **label})
+    assert (taken.word, taken.number, taken.is_pull) == (Word.UNLABELED, 15, True)
+    other = {**pushed(action="labeled"), "label": {"name": "bug"}}
+    assert reason("pull_request", other) == "another label"
+
+
 def test_label_names_ignore_case_as_github_does() -> None:
     assert command("issues", labeled("Agent")).word is Word.FIX
 
@@ -57,6 +76,45 @@ def test_comment_on_an_issue_and_on_a_pull_request() -> None:
     assert (got.text, got.request, got.comment_id) == ("fix the parser", "the parser\n\nIt fails on tabs.", 1001)
     pull = commented("/agent fix it", issue=issue(pull_request={"url": "https://example.org"}))
     assert command("issue_comment", pull).is_pull
+
+
+def test_a_review_that_requests_changes_of_our_pull_request_asks_for_them() -> None:
+    got = command("pull_request_review", reviewed("Names are too short.\n\n> quoted"))
+    assert (got.word, got.request, got.review_id) == (Word.FIX, "Names are too short.\n\n> quoted", 3001)
+    assert (got.number, got.is_pull, got.requester, got.lane) == (15, True, "maintainer", "42/15")
+    assert command("pull_request_review", reviewed(None)).request == ""
+    theirs = {"user": account("rita", 31)}
+    assert reason("pull_request_review", reviewed("No.", pull=theirs)) == "a pull request of somebody else"
+    assert reason("pull_request_review", reviewed("No.", pull={"user": None})) == "a pull request of somebody else"
+
+
+@pytest.mark.parametrize("state", ["approved", "commented", "dismissed"])
+def test_other_reviews_ask_only_with_a_command(state: str) -> None:
+    assert reason("pull_request_review", reviewed("Well done.", state)) == "a review that asks for nothing"
+    assert reason("pull_request_review", reviewed(None, state)) == "a review that asks for nothing"
+    theirs = {"user": account("rita", 31), "body": "Mine"}
+    got = command("pull_request_review", reviewed("Good.\n\n/agent fix the rest", state, pull=theirs))
+    assert (got.word, got.request, got.review_id) == (Word.FIX, "the rest", 3001)
+
+
+def test_a_comment_on_a_line_asks_with_a_command() -> None:
+    got = command("pull_request_review_comment", commented_on_line("/agent fix this"))
+    assert (got.request, got.comment_id, got.review_id, got.line_comment_id) == ("this", None, None, 2001)
+    assert got.is_pull
+    assert reason("pull_request_review_comment", commented_on_line("Why?")) == "no command in the comment"
+
+
+@pytest.mark.parametrize(
+    ("event", "made"), [("pull_request_review", reviewed), ("pull_request_review_comment", commented_on_line)]
+)
+def test_reviews_are_refused_as_comments_are(event: str, made: Any) -> None:
+    asked = "/agent fix"
+    bot = account("evil[bot]", 1, "Bot")
+    assert reason(event, made(asked, user=bot)) == "the requester is a bot that is not allowed"
+    assert "author" in reason(event, {**made(asked), "sender": account("other", 8)})
+    assert reason(event, made(asked, pull={"state": "closed"})) == "closed"
+    assert reason(event, made(asked, pull={"locked": True})) == "the conversation is locked"
+    assert reason(event, made(asked, installation=None)) == "no installation: not a delivery to an App"
 
 
 def test_stop_has_its_own_lane_and_works_on_a_closed_issue() -> None:
@@ -233,7 +291,7 @@ def test_a_commit_of_somebody_else_takes_back_what_was_acknowledged() -> None:
         (pushed(repository=repository(archived=True)), "the repository is archived or disabled"),
         (pushed(repository=repository(disabled=True)), "the repository is archived or disabled"),
         (pushed(action="opened"), "event not used: pull_request/opened"),
-        (pushed(pull={"user": None}), "malformed payload: pull_request.user: "),
+        (pushed(pull={"user": None}), "a pull request of somebody else"),
     ],
 )
 def test_other_commits_start_nothing(payload: dict[str, Any], expected: str) -> None:
