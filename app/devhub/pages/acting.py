@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from starlette.responses import RedirectResponse, Response
 
-from app.devhub import issues, pulls, refs
+from app.devhub import issues, pulls, refs, reviews
 from app.devhub.pages.reading import ISSUE, PULL, REPO
 from app.devhub.pages.visit import COOKIE, Visit
 
@@ -63,6 +63,12 @@ def merge(visit: Visit, form: Form) -> Response:
     return visit.back()
 
 
+def request_changes(visit: Visit, form: Form) -> Response:
+    actor, pull = visit.acting("read"), pulls.numbered(visit.hub, visit.repository(), visit.part("number"))
+    reviews.submit(visit.hub, pull, actor, event="REQUEST_CHANGES", body=form.get("body", ""), commit_id=None)
+    return visit.back()
+
+
 ON_BOTH = {"comment": comment, "label": label, "unlabel": unlabel, "state": change_state}
 
 BUTTONS = {
@@ -70,4 +76,5 @@ BUTTONS = {
     f"{REPO}/issues/new": open_issue,
     **{f"{place}/{name}": act for place in (ISSUE, PULL) for name, act in ON_BOTH.items()},
     f"{PULL}/merge": merge,
+    f"{PULL}/review": request_changes,
 }

@@ -53,6 +53,10 @@ def test_a_pull_request_shows_its_text_checks_and_difference_and_is_merged(scene
     assert "+    return sum(items)" in page and "−    return sum(items[1:])" in page
     assert browser.get(f"{HERE}/pull/{number}.diff").text.startswith("diff --git")
     assert browser.get(f"{HERE}/issues/{number}").url.path == f"{HERE}/pull/{number}"
+    assert "Request changes" in page
+    reviewed = browser.post(f"{HERE}/pull/{number}/review", data={"body": "Shorter, **please**"})
+    assert "<strong>please</strong>" in reviewed.text
+    assert [review.state for review in scene.repo.reviews(number)] == ["CHANGES_REQUESTED"]
     merged = browser.post(f"{HERE}/pull/{number}/merge")
     assert "Merged" in merged.text
     assert scene.repo.pull(number).merged
