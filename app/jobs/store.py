@@ -15,7 +15,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
@@ -30,6 +30,9 @@ _UPGRADES = {1: "ALTER TABLE jobs ADD COLUMN requester_id BIGINT NOT NULL DEFAUL
 """What turns the layout of that version into the next one."""
 _SCHEMA_VERSION = max(_UPGRADES) + 1
 _LARGE = 4096
+_NEWER: Final = "ignore"
+"""Fields that a later version has added to a value do not keep this one from reading the row: what can't be read has
+another layout."""
 
 _metadata = sa.MetaData()
 _schema = sa.Table("graftsmith_schema", _metadata, sa.Column("version", sa.Integer, primary_key=True))
@@ -293,7 +296,7 @@ class JobStore:
         of_issue = _jobs.c.lane == f"{repository_id}/{number}"
         with self._read() as db:
             rows = db.execute(sa.select(_jobs.c.artefacts).where(of_issue)).scalars().all()
-        found = (Artefacts.model_validate(json.loads(row)).commit_sha for row in rows)
+        found = (Artefacts.model_validate(json.loads(row), extra=_NEWER).commit_sha for row in rows)
         return frozenset(sha for sha in found if sha)
 
     def published(self, repository_id: int, pull_number: int) -> list[Job]:
@@ -582,12 +585,12 @@ def _job(row: sa.Row[Any]) -> Job:
         id=row.id,
         sequence=row.sequence,
         delivery_id=row.delivery_id,
-        command=Command.model_validate_json(row.command),
+        command=Command.model_validate_json(row.command, extra=_NEWER),
         state=JobState(row.state),
         stage=row.stage,
-        ending=None if row.ending is None else Ending.model_validate_json(row.ending),
-        artefacts=Artefacts.model_validate(json.loads(row.artefacts)),
-        usage=Usage.model_validate(json.loads(row.usage)),
+        ending=None if row.ending is None else Ending.model_validate_json(row.ending, extra=_NEWER),
+        artefacts=Artefacts.model_validate(json.loads(row.artefacts), extra=_NEWER),
+        usage=Usage.model_validate(json.loads(row.usage), extra=_NEWER),
         attempts=row.attempts,
         fence=row.fence,
         cancelled_by=row.cancelled_by,

@@ -38,14 +38,14 @@ class Brief(Value):
 
 @dataclass(frozen=True)
 class Files(Places):
-    """The values in the folders of jobs."""
+    """The values in the folders of jobs; fields that a later version has added are passed over."""
 
     def git_dir(self, job_id: str) -> Path:
         return self.job(job_id) / "repository.git"
 
     def brief(self, job_id: str) -> Brief | None:
         content = self._content(self.job(job_id) / BRIEF)
-        return None if content is None else Brief.model_validate_json(content)
+        return None if content is None else Brief.model_validate_json(content, extra="ignore")
 
     def keep_brief(self, job_id: str, brief: Brief) -> None:
         replace_file(self.job(job_id) / BRIEF, brief.model_dump_json().encode())
@@ -53,12 +53,12 @@ class Files(Places):
     def result(self, job_id: str) -> RunResult | None:
         """Of the job's own run; those after it only measure the same change again."""
         content = self._content(self.run(job_id, 1) / RESULT)
-        return None if content is None else RunResult.model_validate_json(content)
+        return None if content is None else RunResult.model_validate_json(content, extra="ignore")
 
     def told_result(self, job_id: str) -> RunResult | None:
         """What the ending speaks of: the last measuring, where the branch moved and the change was tested again."""
         content = self._content(self.job(job_id) / _RESULT)
-        return self.result(job_id) if content is None else RunResult.model_validate_json(content)
+        return self.result(job_id) if content is None else RunResult.model_validate_json(content, extra="ignore")
 
     def keep_told_result(self, job_id: str, result: RunResult) -> None:
         replace_file(self.job(job_id) / _RESULT, result.model_dump_json().encode())

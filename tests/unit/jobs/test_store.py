@@ -323,6 +323,16 @@ def test_layout_of_an_older_version_is_brought_up_to_date(tmp_path: Path) -> Non
         store.close()
 
 
+def test_values_of_a_newer_version_are_read_as_far_as_they_are_known(tmp_path: Path) -> None:
+    store = JobStore(sqlite_url(tmp_path / "jobs.sqlite"))
+    job = add(store)
+    with sqlite3.connect(tmp_path / "jobs.sqlite") as db:
+        for column in ("command", "artefacts", "usage"):
+            db.execute(f"UPDATE jobs SET {column} = json_set({column}, '$.of_later', 1)")
+    assert store.get(job.id) == job
+    assert store.commits(job.command.repository_id, job.command.number) == frozenset()
+
+
 def test_layout_of_a_newer_version_is_refused_with_what_to_do(tmp_path: Path) -> None:
     JobStore(sqlite_url(tmp_path / "jobs.sqlite")).close()
     with sqlite3.connect(tmp_path / "jobs.sqlite") as db:
