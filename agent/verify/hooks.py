@@ -12,7 +12,9 @@ from typing import Final
 
 from agent.verify.python_tests import syntax
 
-_LEAVES: Final = re.compile(r"^os\.(_exit|abort)\(|^os\.kill(pg)?\(os\.getp|^signal\.raise_signal\(")
+_LEAVES: Final = re.compile(r"^os\.abort\(|^os\.kill(pg)?\(os\.getp|^signal\.raise_signal\(")
+_AT_ONCE: Final = "_exit"
+"""What ends a process without a word, by whatever way somebody comes by it."""
 _LINGERS: Final = re.compile(r"^(atexit\.register|sys\.settrace|sys\.setprofile)\(")
 _ENDING: Final = re.compile(r"^(os|signal|atexit|sys)\.\w+$")
 """Callees that these two can be about."""
@@ -47,6 +49,8 @@ def _all(source: str, *, lingering: bool) -> tuple[str, ...]:
 
 def _found(tree: ast.Module, *, lingering: bool) -> Iterator[str]:
     for node in ast.walk(tree):
+        if _leaves_at_once(node):
+            yield f"`{ast.unparse(node)[:160]}` can end the process"
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             yield from _of_function(node)
         elif isinstance(node, ast.Call):
@@ -56,6 +60,14 @@ def _found(tree: ast.Module, *, lingering: bool) -> Iterator[str]:
             for target in targets:
                 if isinstance(target, ast.Attribute | ast.Subscript) and _TARGETS.search(ast.unparse(target)):
                     yield f"`{ast.unparse(node)[:160]}` replaces a part of the test runner"
+
+
+def _leaves_at_once(node: ast.AST) -> bool:
+    match node:
+        case ast.Attribute(attr=name) | ast.alias(name=name) | ast.Constant(value=name):
+            return name == _AT_ONCE
+        case _:
+            return False
 
 
 def _of_function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:

@@ -17,7 +17,7 @@ early_return            the test can end before its last assertion
 failure_swallowed       a failed assertion is caught
 parameters_removed      fewer cases
 test_shadowed           a second definition of the same name hides a test
-test_changed            an existing test is different
+test_changed            an existing test is different, or what it is about: an import, a fixture, a line put into it
 collection_changed      another set of tests is collected
 config_changed          configuration of the runner, of coverage or of a linter is different
 ci_changed              a workflow of the continuous integration is different
@@ -36,14 +36,14 @@ import json
 import re
 import sys
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
 from agent.git import GITLINK
 from agent.plan import leave
 from agent.tree import BaseTree, Draft
 from agent.types import IntegrityFinding, Plan
-from agent.verify import inside, other_tests, python_tests
+from agent.verify import inside, other_tests, python_tests, surroundings
 from agent.verify.hooks import hooks
 from agent.verify.paths import is_ci, is_test, is_test_config
 from agent.verify.python_tests import Module, Problem
@@ -66,7 +66,7 @@ def check(base: BaseTree, draft: Draft, plan: Plan | None) -> tuple[IntegrityFin
     for path in sorted(draft.edits):
         old = _old(base, path)
         new = _new(draft, path)
-        findings += _check_file(path, old, new, added)
+        findings += _check_file(path, old, new, added, base)
     return tuple(
         finding.model_copy(update={"excused": bool(leave(plan, finding.path))}) for finding in dict.fromkeys(findings)
     )
@@ -99,7 +99,9 @@ def _declared(path: str, source: str) -> Iterable[str]:
     return other_tests.declared(path, source) if other_tests.knows(path) else ()
 
 
-def _check_file(path: str, old: str | None, new: str | None, added: Mapping[str, str]) -> Iterator[IntegrityFinding]:
+def _check_file(
+    path: str, old: str | None, new: str | None, added: Mapping[str, str], base: BaseTree
+) -> Iterator[IntegrityFinding]:
     shadowing = _shadows(path) if old is None else ""
     if shadowing:
         yield _finding("runner_shadowed", path, shadowing, old, new)
@@ -107,7 +109,7 @@ def _check_file(path: str, old: str | None, new: str | None, added: Mapping[str,
         if old is not None:  # a new one takes nothing away; whether it may be published is asked later
             yield _finding("ci_changed", path, "a continuous-integration workflow is changed", old, new)
     elif is_test_config(path):
-        yield from _check_config(path, old, new)
+        yield from _check_config(path, old, new, base)
     elif is_test(path):
         yield from _check_test(path, old, new, added)
     elif new is not None:
@@ -139,6 +141,14 @@ def _python_problems(old: str | None, new: str | None, added: Mapping[str, str])
     before = before or Module()  # was broken before: whatever is there now says more
     yield from python_tests.compare(before, after, added)
     yield from python_tests.vacuous(after, before.tests)
+    yield from _around(old, new)
+
+
+def _around(old: str | None, new: str | None) -> Iterator[Problem]:
+    try:
+        yield from surroundings.problems(old, new or "")
+    except RecursionError:
+        yield Problem("unreadable", "", "the file is nested too deeply to be read", None, None)
 
 
 def _added_tests(base: BaseTree, draft: Draft) -> Mapping[str, str]:
@@ -171,13 +181,18 @@ _PYPROJECT: Final = (
 )
 _SETUP_CFG: Final = re.compile(r"tool:pytest|pytest|coverage(:.*)?|flake8.*|mypy.*|pylint.*|aliases|testenv.*|tool:.*")
 _PACKAGE_SCRIPTS: Final = re.compile(r"test|check|lint|cover|typecheck|ci|verify", re.IGNORECASE)
-_PACKAGE_KEYS: Final = ("jest", "mocha", "ava", "vitest", "nyc", "c8", "tap", "eslintConfig", "lint-staged", "xo")
+_PACKAGE_KEYS: Final = (
+    *("jest", "mocha", "ava", "vitest", "nyc", "c8", "tap", "eslintConfig", "lint-staged", "xo"),
+    *("workspaces", "overrides", "resolutions", "imports"),
+)
+_ELSEWHERE: Final = re.compile(r"(file|link|portal|npm|git|https?|github)[:+]|\.{0,2}/|[\w-]+/")
+"""Where a dependency is taken from, if not from the registry under its own name."""
 
 
-def _check_config(path: str, old: str | None, new: str | None) -> Iterator[IntegrityFinding]:
+def _check_config(path: str, old: str | None, new: str | None, base: BaseTree) -> Iterator[IntegrityFinding]:
     name = path.rsplit("/", 1)[-1]
     if name == "conftest.py":
-        yield from _check_conftest(path, old, new)
+        yield from _check_conftest(path, old, new, base)
     elif name in ("sitecustomize.py", "usercustomize.py") or name.endswith(".pth"):
         yield _finding("runner_shadowed", path, f"{name} runs at every start of the interpreter", old, new)
     elif name == "pyproject.toml":
@@ -188,7 +203,7 @@ def _check_config(path: str, old: str | None, new: str | None) -> Iterator[Integ
         yield from _changed(path, old, new, _package(old), _package(new))
     elif re.fullmatch(r"(GNUm|[Mm])akefile|justfile|Rakefile", name):
         yield from _changed(path, old, new, _targets(old), _targets(new))
-    elif name in ("Cargo.toml", "pom.xml") or name.startswith("build.gradle"):
+    elif name in ("Cargo.toml", "go.mod", "go.work", "pom.xml") or name.startswith("build.gradle"):
         yield from _changed(path, old, new, _test_lines(old), _test_lines(new))
     elif old != new:
         yield _finding("config_changed", path, f"{name} decides how the tests or checks run", old, new)
@@ -216,7 +231,10 @@ def _pyproject(source: str | None) -> Mapping[str, Any]:
             found[f"tool.{key}"] = value
     project = data.get("project")
     points = project.get("entry-points") if isinstance(project, dict) else None
-    return {**found, **({"pytest11": points["pytest11"]} if isinstance(points, dict) and "pytest11" in points else {})}
+    poetry = data.get("tool", {}).get("poetry") if isinstance(data.get("tool"), dict) else None
+    plugins = poetry.get("plugins") if isinstance(poetry, dict) else None
+    groups = [group["pytest11"] for group in (points, plugins) if isinstance(group, dict) and "pytest11" in group]
+    return {**found, **({"pytest11": groups} if groups else {})}
 
 
 def _sections(source: str | None) -> Mapping[str, str]:
@@ -233,12 +251,26 @@ def _package(source: str | None) -> Mapping[str, Any]:
     if not isinstance(data, dict):
         return {"package.json": "no object"}
     scripts = data.get("scripts")
-    found = (
-        {f"scripts.{k}": v for k, v in scripts.items() if _PACKAGE_SCRIPTS.search(k)}
-        if isinstance(scripts, dict)
-        else {}
-    )
-    return {**found, **{key: data[key] for key in _PACKAGE_KEYS if key in data}}
+    called = _called(scripts) if isinstance(scripts, dict) else {}
+    places = {
+        f"{group}.{name}": where
+        for group in ("dependencies", "devDependencies")
+        if isinstance(data.get(group), dict)
+        for name, where in data[group].items()
+        if _ELSEWHERE.match(str(where))
+    }
+    return {**called, **places, **{key: data[key] for key in _PACKAGE_KEYS if key in data}}
+
+
+def _called(scripts: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The scripts that test or check by their name, and those that they call."""
+    found = {name for name in scripts if _PACKAGE_SCRIPTS.search(name)}
+    while True:
+        words = {word for name in found for word in re.findall(r"[\w:.-]+", str(scripts[name]))}
+        more = {name for name in scripts if name in words} - found
+        if not more:
+            return {f"scripts.{name}": scripts[name] for name in sorted(found)}
+        found |= more
 
 
 def _targets(source: str | None) -> Mapping[str, str]:
@@ -252,17 +284,20 @@ def _targets(source: str | None) -> Mapping[str, str]:
         if line.strip() and not line.lstrip().startswith("#"):
             key = "variables" if re.match(r"^[\w.]+\s*[:?+]?=", line) else current
             found.setdefault(key, []).append(line.rstrip())
-    wanted = re.compile(r"variables|test|check|lint|cover|ci\b|all\b|spec|verify")
+    wanted = re.compile(r"variables|^\.|test|check|lint|cover|ci\b|all\b|spec|verify")
     return {name: "\n".join(lines) for name, lines in found.items() if wanted.search(name)}
 
 
 def _test_lines(source: str | None) -> Mapping[str, str]:
-    words = re.compile(r"test|surefire|failsafe|jacoco|harness|ignoreFailures|skip|clippy|lint|profile", re.IGNORECASE)
+    words = re.compile(
+        r"test|patch|replace|workspace|members|exclude|surefire|failsafe|jacoco|harness|ignoreFailures|skip|clippy|lint|profile",
+        re.IGNORECASE,
+    )
     lines = [line.strip() for line in (source or "").splitlines() if words.search(line)]
     return {"test settings": "\n".join(lines)} if lines else {}
 
 
-def _check_conftest(path: str, old: str | None, new: str | None) -> Iterator[IntegrityFinding]:
+def _check_conftest(path: str, old: str | None, new: str | None, base: BaseTree) -> Iterator[IntegrityFinding]:
     """Fixtures may be added; whatever is there already, and whatever acts on tests unasked, is a finding."""
     if new is None:
         yield _finding("config_changed", path, "conftest.py is gone", old, new)
@@ -280,6 +315,21 @@ def _check_conftest(path: str, old: str | None, new: str | None) -> Iterator[Int
             r"autouse|collect_ignore|pytest_plugins|pytestmark", statement
         ):
             yield _finding("collection_changed", path, f"acts on every test: `{statement[:120]}`", old, new)
+    for problem in _around(old, new):
+        yield _finding(problem.kind, path, problem.detail, old, new, problem)
+    for name in _taken(surroundings.fixtures(new) - surroundings.fixtures(old or ""), path, base):
+        text = f"existing tests get this fixture `{name}` in place of theirs"
+        yield _finding("collection_changed", path, text, old, new)
+
+
+def _taken(names: Collection[str], path: str, base: BaseTree) -> list[str]:
+    """Those of a conftest's new fixtures that a test below it asks for already."""
+    if not names:
+        return []
+    folder = path.rpartition("conftest.py")[0]
+    below = [p for p in base.paths() if p.startswith(folder) and p.endswith(".py") and is_test(p)]
+    asked = re.compile(rf"\bdef \w+\([^)]*\b({'|'.join(map(re.escape, sorted(names)))})\b")
+    return sorted({found[1] for p in below for found in asked.finditer(_old(base, p) or "")})
 
 
 # ── sources ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -287,7 +337,14 @@ def _check_conftest(path: str, old: str | None, new: str | None) -> Iterator[Int
 _AWARE: Final = re.compile(
     r"PYTEST_CURRENT_TEST|PYTEST_VERSION|[\"'](pytest|_pytest|unittest)[\"']\s*(not\s+)?in\s+sys\.modules"
     r"|sys\.modules(\.get\(|\[)\s*[\"'](_?pytest|unittest)|\b_pytest\b|JEST_WORKER_ID|VITEST(_WORKER_ID|_POOL_ID)\b"
-    r"|process\.env\.NODE_ENV\s*===?\s*[\"']test|RUNNING_TESTS|\bTEST_RUNNER\b|\btesting\.Testing\(\)"
+    r"|process\.env\.NODE_ENV\s*[!=]==?\s*[\"']test|import\.meta\.(vitest|env\.(TEST|VITEST))\b|\bNODE_TEST_CONTEXT\b"
+    r"|\btypeof (jest|describe|it|vi)\b|process\.env\.VITEST\b"
+    r"|\bLookup\(\"test\.|os\.Args\[0\],\s*\"\.test\"|\bcfg!?\(.*\bnot\(\s*test\s*\)|\bcfg!\(.*\btest\b|RUNNING_TESTS|\bTEST_RUNNER\b|\btesting\.Testing\(\)"
+)
+
+
+_EXIT_STATUS: Final = re.compile(
+    r"\bprocess\.(exitCode\s*=\s*0\b|reallyExit\b|exit\s*=[^=])|\bprocess\.on(ce)?\(.*\bprocess\.exit"
 )
 
 
@@ -300,6 +357,12 @@ def _check_source(path: str, old: str | None, new: str) -> Iterator[IntegrityFin
     for line in added:
         if _AWARE.search(line):
             yield _finding("aware_of_tests", path, f"`{line.strip()[:160]}`", old, new)
+        if _EXIT_STATUS.search(line):
+            yield _finding("exit_status_hook", path, f"decides how the process ends: `{line.strip()[:120]}`", old, new)
+        if "pytest11" in line:
+            yield _finding(
+                "exit_status_hook", path, f"registers a plugin of the runner: `{line.strip()[:120]}`", old, new
+            )
     if path.endswith(".py"):
         yield from (_finding("exit_status_hook", path, text, old, new) for text in hooks(new, known=old, product=True))
 
@@ -334,6 +397,8 @@ def _shadows(path: str) -> str:
             continue  # no Python file
         if module in _RUNNERS or (module in sys.stdlib_module_names and first.endswith(".py")):
             return f"`{module}` is imported from here in place of the real one"
+    if "__mocks__" in path.split("/")[:-1]:
+        return "what stands here is taken in place of a module"
     if "node_modules/" in path:
         return "a file below node_modules stands in for an installed package"
     return ""

@@ -8,9 +8,10 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
+from agent.verify.additions import Form, strange
 from agent.verify.python_tests import Problem
 
 
@@ -23,7 +24,9 @@ class Language:
     skips: str
     focuses: str
     asserts: str
-    comment: str = "//"
+    ends: str
+    """Ends the process, or decides how it ends."""
+    form: Form
 
 
 _LINE_LIMIT: Final = 2_000
@@ -35,24 +38,36 @@ _JS: Final = Language(
     r"|\btodo:\s*(true|['\"])|\bt\.(skip|todo)\(",
     focuses=r"\.only\b|\b(fit|fdescribe|ftest)\s*\(|\bonly:\s*true",
     asserts=r"\bexpect\s*\(|\bassert[.\w]*\s*\(|\.should\b|\bt\.(is|deepEqual|true|false|throws|like|equal|ok|same)\(",
+    ends=r"\bprocess\.(exit|reallyExit|abort|kill)\b|\bprocess\.exitCode\s*=|\bprocess\.on(ce)?\(\s*['\"](exit|beforeExit|uncaught|unhandled)",
+    form=Form(
+        declares=r"(it|test|describe|specify|context|suite|t\.test)\b[.\w]*\s*\(|(await|return) t\.test\(",
+        outside=r"(import|export|const|let|var|(async )?function|class|type|interface|declare)\b",
+        quoted=True,
+    ),
 )
 _GO: Final = Language(
     declares=r"^func (?P<name>(Test|Benchmark|Fuzz|Example)\w*)\s*\(|\bt\.Run\(\s*\"(?P<sub>[^\"]*)\"",
     skips=r"\bt\.Skip(f|Now)?\(|^//go:build|^// \+build",
     focuses=r"$^",
     asserts=r"\bt\.(Error|Fatal|Fail)\w*\(|\b(assert|require|is|c|qt)\.\w+\(",
+    ends=r"\bos\.Exit\(|^func (TestMain|init)\s*\(|\bsyscall\.(Exit|Kill)\(",
+    form=Form(declares=r"\w+\.Run\(|([\w.]+ )?''$"),
 )
 _RUST: Final = Language(
     declares=r"\bfn (?P<name>\w+)\s*[(<]",
     skips=r"#\[\s*(ignore|should_panic|cfg_attr\([^)]*ignore)|#\[cfg\((?!test\b)",
     focuses=r"$^",
     asserts=r"\b(assert|assert_eq|assert_ne|debug_assert|panic|matches|insta::\w+|assert_\w+)!",
+    ends=r"\bprocess::(exit|abort)\b|\blibc::_?exit\b",
+    form=Form(declares=r"#\[|((pub|async|unsafe|const)\b.* )?fn \w|(pub )?mod \w|(pub )?use \w"),
 )
 _JVM: Final = Language(
     declares=r"\b(?:void|fun)\s+(?P<name>`[^`]+`|\w+)\s*\(",
     skips=r"@(Disabled|Ignore)\w*\b|\bassume\w*\s*\(|Assumptions\.|@EnabledIf|enabled\s*=\s*false|\.config\(enabled",
     focuses=r"\bf:\s|@Focus",
     asserts=r"\bassert\w*\s*\(|\bverify\w*\s*\(|\bshould\w*\b|\bexpect\w*\s*\(|\bfail\s*\(",
+    ends=r"\bSystem\.exit\(|\.halt\(|\bexitProcess\(|@(Before|After)\w*\b|\bstatic\s*\{|\binit\s*\{",
+    form=Form(declares=r"@|(public|private|protected|internal|override|abstract|fun|test)\b|void \w+\(", depth=1),
 )
 _RUBY: Final = Language(
     declares=r"\b(?:it|specify|scenario|describe|context|test)\s*\(?\s*(?P<quote>['\"])(?P<name>.*?)(?P=quote)"
@@ -60,13 +75,22 @@ _RUBY: Final = Language(
     skips=r"\b(xit|xdescribe|xcontext|xspecify|pending|skip)\b",
     focuses=r"\b(fit|fdescribe|fcontext|focus)\b",
     asserts=r"\bexpect\b|\bassert\w*\b|\brefute\w*\b|\bshould\b|\bmust_\w+|\bwont_\w+",
-    comment="#",
+    ends=r"\b(exit!?|abort|at_exit)\b|^def (setup|teardown)\b",
+    form=Form(
+        declares=r"(it|specify|scenario|describe|context|test)\b|def \w|class |module |require",
+        depth=-1,
+        comment="#",
+        brackets=False,
+        quoted=True,
+    ),
 )
 _PHP: Final = Language(
     declares=r"\bfunction (?P<name>\w+)\s*\(|\b(?:it|test)\(\s*(?P<quote>['\"])(?P<title>.*?)(?P=quote)",
     skips=r"markTestSkipped|markTestIncomplete|->skip\(|->todo\(|#\[RequiresPhp|@requires",
     focuses=r"->only\(",
     asserts=r"\bassert\w*\(|\bexpect\w*\(|->should\w*\(",
+    ends=r"\b(exit|die)\b\s*[(;]|register_shutdown_function|\bfunction (setUp|tearDown)",
+    form=Form(declares=r"#\[|(public|private|protected|static|final|abstract) |function |(it|test)\(", quoted=True),
 )
 _C: Final = Language(
     declares=r"\b(?:TEST|TEST_F|TEST_P|TEST_CASE|SCENARIO|BOOST_AUTO_TEST_CASE|Fact|Theory)\s*\(?\s*(?P<name>[^){]*)"
@@ -74,13 +98,18 @@ _C: Final = Language(
     skips=r"DISABLED_|GTEST_SKIP|SKIP\(|\[Ignore|Skip\s*=|\[\.|XCTSkip|disabled\(",
     focuses=r"$^",
     asserts=r"\b(ASSERT|EXPECT|CHECK|REQUIRE|BOOST_\w+|XCTAssert|assert|Assert)\w*[.(]|#expect|#require",
+    ends=r"\b_?[eE]xit\(|\babort\(|\bEnvironment\.(Exit|FailFast)\(",
+    form=Form(
+        declares=r"(TEST\w*|SCENARIO|BOOST_\w+|SECTION|Fact|Theory)\b|\[\w|@|(public|private|internal|static|func) "
+    ),
 )
 _SHELL: Final = Language(
     declares=r"@test\s+(?P<quote>['\"])(?P<name>.*?)(?P=quote)|^(?P<method>test_\w+)\s*\(\)",
     skips=r"\bskip\b",
     focuses=r"bats:focus",
     asserts=r"\bassert\w*\b|\[\s|\[\[\s|\btest\s+-",
-    comment="#",
+    ends=r"\bexit\b|^(setup|teardown)\w*\s*\(\)|\btrap\b",
+    form=Form(declares=r"@test |test_\w+\s*\(\)|function ", comment="#", quoted=True),
 )
 
 _LANGUAGES: Final[Mapping[str, Language]] = {
@@ -106,6 +135,8 @@ def compare(path: str, old: str | None, new: str | None) -> Iterator[Problem]:
     before, after = _lines(old, language), _lines(new, language)
     for line in (_marked(after, language.focuses) - _marked(before, language.focuses)).elements():
         yield Problem("collection_changed", "", f"only this runs: `{line[:160]}`", None, None)
+    for line in (_marked(after, language.ends) - _marked(before, language.ends)).elements():
+        yield Problem("exit_status_hook", "", f"can end the process, or acts at an end: `{line[:160]}`", None, None)
     if old is None:
         return
     if new is None:
@@ -122,6 +153,11 @@ def compare(path: str, old: str | None, new: str | None) -> Iterator[Problem]:
     if gone:
         detail = f"existing lines are changed: `{gone[0][:120]}`"
         yield Problem("test_changed", "", detail, None, None)
+        return
+    told = re.compile(f"{language.skips}|{language.focuses}|{language.ends}")
+    for line in strange(old, new, replace(language.form, declares=f"{language.form.declares}|{language.asserts}")):
+        if not told.search(line):
+            yield Problem("test_changed", "", f"added to what existing tests do: `{line[:120]}`", None, None)
 
 
 def declared(path: str, source: str) -> frozenset[str]:
@@ -140,7 +176,7 @@ def _lines(source: str | None, language: Language) -> list[str]:
 
 
 def _is_comment(line: str, language: Language) -> bool:
-    return line.startswith(language.comment) and not line.startswith(("//go:build", "// +build"))
+    return line.startswith(language.form.comment) and not line.startswith(("//go:build", "// +build"))
 
 
 def _marked(lines: list[str], pattern: str) -> Counter[str]:

@@ -23,10 +23,12 @@ _CONFIG_NAMES: Final = re.compile(
     r"|\.coveragerc|\.?codecov\.ya?ml"
     r"|sitecustomize\.py|usercustomize\.py|.*\.pth"
     r"|package\.json|(jest|vitest|vite|karma|playwright|cypress|ava|wdio)\.conf(ig)?\.[cm]?[jt]s(on)?|\.mocharc(\.\w+)?"
-    r"|\.(nyc|c8)rc(\.\w+)?|nyc\.config\.[cm]?js|jest\.setup\.[jt]s"
+    r"|\.(nyc|c8)rc(\.\w+)?|nyc\.config\.[cm]?js|(jest|vitest)[.-]?setup\.[cm]?[jt]sx?"
+    r"|vitest\.(workspace|projects)\.([cm]?[jt]s|json)|setupTests\.[cm]?[jt]sx?|\.taprc|\.npmrc|bunfig\.toml|(deno|turbo|nx)\.jsonc?"
     r"|GNUmakefile|[Mm]akefile|justfile|Taskfile\.ya?ml|Rakefile|\.rspec|(spec|test|rails)_helper\.rb"
-    r"|phpunit(\.dist)?\.xml(\.dist)?|pom\.xml|build\.gradle(\.kts)?|Cargo\.toml|\.cargo|nextest\.toml"
-    r"|\.?ruff\.toml|\.flake8|\.?mypy\.ini|\.pylintrc|pyrightconfig\.json|\.eslintrc(\.\w+)?|eslint\.config\.[cm]?[jt]s"
+    r"|phpunit(\.dist)?\.xml(\.dist)?|pom\.xml|build\.gradle(\.kts)?|Cargo\.toml|go\.(mod|work)|((run[_-]?)?tests?|check|lint|ci)\.sh|\.cargo|nextest\.toml"
+    r"|\.?ruff\.toml|\.flake8|\.?mypy\.ini|\.?pylintrc|pyrightconfig\.json|tsconfig[\w.-]*\.json|biome\.jsonc?|\.eslintignore|\.bandit"
+    r"|\.eslintrc(\.\w+)?|eslint\.config\.[cm]?[jt]s"
     r"|\.golangci\.(ya?ml|toml)|clippy\.toml|\.rubocop\.yml|phpstan\.neon(\.dist)?|\.pre-commit-config\.yaml"
     r"|Jenkinsfile|\.travis\.yml|\.gitlab-ci\.yml|azure-pipelines\.yml|appveyor\.yml|\.drone\.yml"
 )
@@ -50,7 +52,11 @@ def is_test(path: str) -> bool:
 
 def is_test_config(path: str) -> bool:
     """Whether the file can change which tests run, how, or what a run's exit status says."""
-    return is_ci(path) or _CONFIG_NAMES.fullmatch(path.rsplit("/", 1)[-1]) is not None
+    return (
+        is_ci(path)
+        or path.lower().endswith((".cargo/config", ".cargo/config.toml"))
+        or _CONFIG_NAMES.fullmatch(path.rsplit("/", 1)[-1]) is not None
+    )
 
 
 def is_ci(path: str) -> bool:

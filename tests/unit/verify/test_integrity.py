@@ -59,7 +59,7 @@ CLASS = "class TestAdd(unittest.TestCase):\n    def test_one(self):\n        sel
         (TEST, "@pytest.mark.xfail(reason='x')\n" + TEST, {"test_skipped"}),
         (TEST, "@unittest.skipIf(True, 'x')\n" + TEST, {"test_skipped"}),
         (TEST, "pytestmark = pytest.mark.skip\n" + TEST, {"test_skipped", "collection_changed"}),
-        (TEST, "pytest.skip('x', allow_module_level=True)\n" + TEST, {"test_skipped"}),
+        (TEST, "pytest.skip('x', allow_module_level=True)\n" + TEST, {"test_skipped", "collection_changed"}),
         (TEST, TEST.replace("():\n", "():\n    pytest.skip('later')\n"), {"test_skipped"}),
         (TEST, "def test_add():\n    pass\n", {"test_emptied"}),
         (TEST, "def test_add():\n    add(1, 2)\n", {"test_emptied"}),
@@ -117,7 +117,9 @@ CLASS = "class TestAdd(unittest.TestCase):\n    def test_one(self):\n        sel
         ),
         (TEST, "def test_add(:\n", {"unreadable"}),
         (TEST, TEST + "\nimport os\nos._exit(0)\n", {"exit_status_hook", "collection_changed"}),
-        (TEST, TEST + "\npytest.fail = print\n", {"exit_status_hook"}),
+        (TEST, TEST + "\npytest.fail = print\n", {"exit_status_hook", "collection_changed"}),
+        (TEST, TEST + "\ndef setup_module():\n    pass\n", {"collection_changed"}),
+        (TEST, "from fake import add\n" + TEST, {"test_changed"}),
     ],
 )
 def test_python_tests_that_say_less(findings: Changes, old: str, new: str, kinds: set[str]) -> None:
@@ -274,6 +276,30 @@ def test_the_hunk_shows_the_test_and_nothing_else(findings: Changes) -> None:
         ("shop/settings.py", "x = 1\n", "x = 1\nTEST_RUNNER = 'shop.runner.Quiet'\n", {"aware_of_tests"}),
         ("calc.py", "x = 1\n", "import os\nos._exit(0)\n", {"exit_status_hook"}),
         ("calc.py", "x = 1\n", "import atexit\natexit.register(print)\n", set()),
+        ("calc.py", "x = 1\n", "from os import _exit\n_exit(0)\n", {"exit_status_hook"}),
+        ("calc.py", "x = 1\n", "import os\ngetattr(os, '_exit')(0)\n", {"exit_status_hook"}),
+        ("setup.py", "setup()\n", "setup(entry_points={'pytest11': ['x = calc']})\n", {"exit_status_hook"}),
+        ("pyproject.toml", "", "[tool.poetry.plugins.pytest11]\nx = 'calc'\n", {"config_changed"}),
+        ("conftest.py", None, "import calc\ncalc.add = print\n", {"collection_changed"}),
+        ("conftest.py", "import calc\n", "import calc\ncalc.add = print\n", {"collection_changed"}),
+        ("Makefile", "test:\n\tpytest\n", "test:\n\tpytest\n.IGNORE:\n", {"config_changed"}),
+        ("tsconfig.build.json", '{"strict": true}', "{}", {"config_changed"}),
+        (".npmrc", None, "node-options=--require ./x.js\n", {"config_changed"}),
+        ("scripts/test.sh", "pytest\n", "pytest || true\n", {"config_changed"}),
+        (".cargo/config.toml", "a = 1\n", "a = 2\n", {"config_changed"}),
+        ("go.mod", "module a\n", "module a\nreplace x => ./x\n", {"config_changed"}),
+        ("go.mod", "module a\n", "module a\nrequire x v1.0.0\n", set()),
+        (
+            "package.json",
+            '{"scripts": {"test": "npm run unit", "unit": "jest"}}',
+            '{"scripts": {"test": "npm run unit", "unit": "true"}}',
+            {"config_changed"},
+        ),
+        ("package.json", "{}", '{"devDependencies": {"jest": "file:./fake"}}', {"config_changed"}),
+        ("__mocks__/fs.js", None, "module.exports = {}\n", {"runner_shadowed"}),
+        ("a.js", "x\n", "process.exitCode = 0\n", {"exit_status_hook"}),
+        ("a.js", "x\n", "process.exit(2)\n", set()),
+        ("src/lib.rs", "x\n", "if cfg!(test) { return 3; }\n", {"aware_of_tests"}),
         ("tests/data/expected.json", "1\n", "2\n", {"test_changed"}),
         ("tests/data/expected.json", None, "2\n", set()),
         ("tests/data/expected.json", "1\n", None, {"test_deleted"}),
@@ -340,11 +366,21 @@ def test_what_decides_how_tests_run(
         ),
         ("spec/a_spec.rb", "it 'adds' do\nend\n", None, {"test_deleted"}),
         ("__snapshots__/a.snap", "x\n", "y\n", {"test_changed"}),
+        ("main_test.go", None, "func TestMain(m *testing.M) {\n\tos.Exit(0)\n}\n", {"exit_status_hook"}),
         ("new.test.js", None, "it.only('b', () => {})\n", {"collection_changed"}),
     ],
 )
 def test_other_languages(findings: Changes, path: str, old: str | None, new: str | None, kinds: set[str]) -> None:
     assert {finding.kind for finding in findings({"README": "x", path: old}, {path: new})} == kinds
+
+
+def test_a_fixture_nearer_to_existing_tests_takes_the_place_of_theirs(findings: Changes) -> None:
+    fixture = "import pytest\n\n@pytest.fixture\ndef {name}():\n    return 1\n"
+    before = {"a/test_a.py": "def test_a(tmp_path, client):\n    assert client\n"}
+    (found,) = findings(before, {"a/conftest.py": fixture.format(name="client")})
+    assert (found.kind, "`client`" in found.detail) == ("collection_changed", True)
+    assert findings(before, {"b/conftest.py": fixture.format(name="client")}) == ()
+    assert findings(before, {"a/conftest.py": fixture.format(name="server")}) == ()
 
 
 def test_hostile_files_cost_no_time_and_no_crash(findings: Changes) -> None:

@@ -1,0 +1,149 @@
+"""What a change adds beside tests that it leaves as they are, and what it may add."""
+
+from __future__ import annotations
+
+import pytest
+
+from agent.verify import other_tests, surroundings
+
+PY = "import pytest\nfrom calc import add\n\n\ndef test_add(client):\n    x = add(1, 2)\n    assert x == 3\n"
+UNIT = "import unittest\n\n\nclass TestA(unittest.TestCase):\n    def test_a(self):\n        self.assertEqual(1, 1)\n"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (PY, PY.replace("from calc", "from fake")),
+        (PY, PY.replace("add\n\n\ndef", "add\nfrom fake import add\n\n\ndef")),
+        (PY, PY + "\n\ndef add(a, b):\n    return 3\n"),
+        (PY, PY + "\n\nadd = lambda a, b: 3\n"),
+        (PY, PY + "\n\nimport calc\ncalc.add = lambda a, b: 3\n"),
+        (PY, PY + "\n\nimport calc\nsetattr(calc, 'add', print)\n"),
+        (PY, PY + "\n\ndef setup_module():\n    pass\n"),
+        (PY, PY + "\n\n@pytest.fixture\ndef client():\n    return 2\n"),
+        (PY, PY + "\n\n@pytest.fixture(name='client')\ndef other():\n    return 2\n"),
+        (PY, PY + "\n\n@pytest.fixture(autouse=True)\ndef fake(monkeypatch):\n    pass\n"),
+        (PY, PY + "\n\nif True:\n    from fake import *\n"),
+        (UNIT, UNIT + "\n    def setUp(self):\n        pass\n"),
+        (UNIT, UNIT + "\n    def assertEqual(self, a, b):\n        pass\n"),
+        (UNIT, UNIT.replace("unittest.TestCase", "Other")),
+        (None, "import calc\n\ncalc.add = lambda a, b: 3\n"),
+    ],
+)
+def test_what_acts_on_python_tests_that_stay_as_they_are(old: str | None, new: str) -> None:
+    assert list(surroundings.problems(old, new))
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (PY, PY.replace("import add", "import add, sub") + "\n\ndef test_sub():\n    assert sub(2, 1) == 1\n"),
+        (
+            PY,
+            PY
+            + "\n\nx = 3\n\n\n@pytest.fixture\ndef server():\n    return 1\n\n\ndef test_b(server):\n    assert add\n",
+        ),
+        (
+            PY,
+            PY + "\n\nclass TestB:\n    def setup_method(self):\n        pass\n\n    def test_b(self): ...\n",
+        ),
+        (PY, PY + "\n\nif __name__ == '__main__':\n    pytest.main()\n"),
+        (UNIT, UNIT + "\n    def test_b(self):\n        self.assertTrue(1)\n"),
+        (None, "import sys\n\nsys.path.insert(0, 'x')\n\n\ndef setup_module():\n    pass\n"),
+    ],
+)
+def test_what_python_tests_do_not_notice(old: str | None, new: str) -> None:
+    assert not list(surroundings.problems(old, new))
+
+
+JS = """import { add } from './calc'
+
+describe('calc', () => {
+  it('adds', () => {
+    const x = add(1, 2)
+    expect(x).toBe(3)
+  })
+})
+"""
+GO = "package a\n\nfunc TestA(t *testing.T) {\n\tfor _, c := range []int{\n\t\t1,\n\t} {\n\t\tt.Fatal(c)\n\t}\n}\n"
+RUST = """#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a() {
+        assert_eq!(add(1), 3);
+    }
+}
+"""
+JAVA = "class ATest {\n    @Test\n    void adds() {\n        assertEquals(1, add());\n    }\n}\n"
+RUBY = "describe 'x' do\n  it 'a' do\n    expect(1).to eq 1\n  end\nend\n"
+PHP = "<?php\nclass ATest extends T\n{\n    public function testA()\n    {\n        $this->assertTrue(f());\n    }\n}\n"
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "before", "added"),
+    [
+        ("a.test.js", JS, "    const x", "    return\n"),
+        ("a.test.js", JS, "    expect", "    /*\n"),
+        ("a.test.js", JS, "    const x", "    if (process.env.CI) return\n"),
+        ("a.test.js", JS, "    const x", "    const expect = () => ({ toBe() {} })\n"),
+        ("a.test.js", JS, "  it(", "  beforeEach(() => { calc.add = () => 3 })\n"),
+        ("a.test.js", JS, "describe", "jest.mock('./calc', () => ({ add: () => 3 }))\n"),
+        ("a.test.js", JS, "describe", "const expect = require('./fake')\n"),
+        ("a.test.js", JS, "describe", "process.on('exit', () => { process.exitCode = 0 })\n"),
+        ("a_test.go", GO, "\tfor", "\treturn\n"),
+        ("a_test.go", GO, "\tfor", "\tdefer func() { recover() }()\n"),
+        ("a_test.go", GO, "func TestA", "func TestMain(m *testing.M) {\n\tm.Run()\n\tos.Exit(0)\n}\n\n"),
+        ("a.rs", RUST, "        assert_eq!", "        return;\n"),
+        ("a.rs", RUST, "    #[test]", "    use fake::add;\n"),
+        ("a.rs", RUST, "#[cfg", "macro_rules! assert_eq { ($($t:tt)*) => {} }\n"),
+        ("ATest.java", JAVA, "        assertEquals", "        if (x) return;\n"),
+        ("ATest.java", JAVA, "    @Test", "    @BeforeEach\n    void fake() {\n    }\n\n"),
+        ("a_spec.rb", RUBY, "    expect", "    next\n"),
+        ("a_spec.rb", RUBY, "  it", "  before do\n    fake\n  end\n"),
+        ("ATest.php", PHP, "        $this", "        return;\n"),
+    ],
+)
+def test_what_is_added_to_tests_of_other_languages(path: str, old: str, before: str, added: str) -> None:
+    assert list(other_tests.compare(path, old, old.replace(before, added + before, 1)))
+
+
+@pytest.mark.parametrize(
+    ("path", "old", "before", "added"),
+    [
+        ("a.test.js", JS, "  it(", "  // why\n  it('b', async () => {\n    expect(add(2, 2)).toBe(4)\n  })\n\n"),
+        ("a.test.js", JS, "  })\n})", "  })\n\n  it('b', () => {\n    expect(/[{(]/.test(`a\n{`)).toBe(1)\n"),
+        ("a.test.js", JS, "    expect", "    expect(x).toBeTruthy()\n"),
+        ("a.test.js", JS, "import", "import fs from 'fs'\nconst make = (a) => ({\n  a,\n})\n"),
+        (
+            "a_test.go",
+            GO,
+            "func TestA",
+            'type row struct {\n\ta int\n}\n\nfunc TestB(t *testing.T) {\n\tt.Fatal("{")\n}\n\n',
+        ),
+        ("a_test.go", GO, "\t\t1,\n", "\t\t2,\n"),
+        (
+            "a.rs",
+            RUST,
+            "    #[test]",
+            '    /// Of {\n    #[test]\n    fn b<\'a>() {\n        assert!(f("{\n"));\n    }\n\n',
+        ),
+        ("ATest.java", JAVA, "class", "import x.Y;\n\n"),
+        (
+            "ATest.java",
+            JAVA,
+            "    @Test",
+            "    @Test\n    void b() {\n        fail();\n    }\n\n    Foo foo(int a) {\n        return 1;\n    }\n\n",
+        ),
+        ("a_spec.rb", RUBY, "  it", "  it 'b' do\n    expect(2).to eq 2\n  end\n\n"),
+        (
+            "ATest.php",
+            PHP,
+            "    public",
+            "    public function testB(): void\n    {\n        $this->fail('{');\n    }\n\n",
+        ),
+    ],
+)
+def test_declarations_may_be_added_to_tests_of_other_languages(path: str, old: str, before: str, added: str) -> None:
+    assert not list(other_tests.compare(path, old, old.replace(before, added + before, 1)))
