@@ -2,12 +2,15 @@
 
 All of them run, whatever became of those before: a linter that fails on the base must not hide the tests. A program
 that reports its tests speaks through its report, which has to agree with its own exit code; any other is one test,
-judged by that code.
+judged by that code. ``(cd folder && a && b)`` is the same below a folder; what is in there and can't be taken apart is
+one part.
 """
 
 from __future__ import annotations
 
+import itertools
 import json
+import posixpath
 import re
 import shlex
 from collections.abc import Mapping, Sequence
@@ -43,6 +46,19 @@ class Part:
     runner: str
     """What reads its report; empty where it writes none that we read."""
 
+    @property
+    def folder(self) -> str:
+        """Where it runs; empty for the root."""
+        return _below(self.line)[0]
+
+    @property
+    def call(self) -> str:
+        """What it runs there."""
+        return _below(self.line)[1]
+
+    def holds(self, path: str) -> bool:
+        return not self.folder or path.startswith(f"{self.folder}/")
+
 
 @dataclass(frozen=True)
 class End:
@@ -56,9 +72,18 @@ class End:
 
 
 def split(line: str) -> tuple[str, ...]:
-    """The calls of a plain ``a && b && c`` of programs that are known; empty for anything else."""
+    """The calls of a plain ``a && b && (cd folder && c)`` of programs that are known; empty for anything else."""
     calls = _calls(line)
-    return calls if len(calls) > 1 and all(map(_is_known, calls)) else ()
+    if len(calls) < 2 and not any(_below(call)[0] for call in calls):
+        return ()
+    if not all(_below(call)[0] or _is_known(call) for call in calls):
+        return ()
+    return tuple(itertools.chain.from_iterable(map(_parts_of, calls)))
+
+
+def inside(folder: str, line: str) -> str:
+    """``line``, run in ``folder``."""
+    return f"(cd {shlex.quote(folder)} && {line})"
 
 
 def script(commands: Sequence[tuple[Part, str]]) -> str:
@@ -109,8 +134,24 @@ def check(end: End, entries: Sequence[Entry]) -> None:
         )
 
 
+_GROUP: Final = re.compile(r"\(cd ((?![-/]|\.\.)[\w@%+=:,./-]+|'(?![-/]|\.\.)[^']+') && (.+)\)")
+
+
+def _below(call: str) -> tuple[str, str]:
+    """The folder where a call runs, and what runs there."""
+    group = _GROUP.fullmatch(call)
+    return (posixpath.normpath(group[1].strip("'")), group[2]) if group else ("", call)
+
+
+def _parts_of(call: str) -> tuple[str, ...]:
+    folder, rest = _below(call)
+    inner = _calls(rest) if folder else ()
+    plain = len(inner) > 1 and all(map(_is_known, inner))
+    return tuple(inside(folder, each) for each in inner) if plain else (call,)
+
+
 def _calls(line: str) -> tuple[str, ...]:
-    """Between the ``&&`` outside of quotes; nothing where the shell would do more than call programs."""
+    """Between the ``&&`` outside of quotes and groups; nothing where the shell would do more than call programs."""
     if re.search(r"`|\$\(|[\n#]", line):
         return ()
     found, quote, start, at = [], "", 0, 0
@@ -124,10 +165,31 @@ def _calls(line: str) -> tuple[str, ...]:
             found.append(line[start:at])
             at += 1
             start = at + 1
+        elif char == "(" and not line[start:at].strip():
+            at = _closing(line, at)
+            if at < 0 or not re.match(r"\)\s*(&&|$)", line[at:]):
+                return ()
         elif char in "|;&()<>\\":
             return ()
         at += 1
     return () if quote else tuple(call.strip() for call in (*found, line[start:]))
+
+
+def _closing(line: str, at: int) -> int:
+    """Where the parenthesis that opens at ``at`` is closed; -1 where that can't be told."""
+    quote, depth = "", 0
+    for index in range(at, len(line)):
+        char = line[index]
+        if quote:
+            quote = "" if char == quote else quote
+        elif char in "'\"":
+            quote = char
+        elif char == "\\":
+            return -1
+        depth += not quote and {"(": 1, ")": -1}.get(char, 0)
+        if not depth:
+            return index
+    return -1
 
 
 def _is_known(call: str) -> bool:

@@ -1,7 +1,8 @@
 """JavaScript and TypeScript: node's own runner, jest, vitest and mocha; others by exit code.
 
 What ``npm test`` stands for is read from the base commit's ``package.json``, so a change to that script changes
-nothing about how the change is judged. A script that joins several programs is taken apart (``joined``).
+nothing about how the change is judged. A script that joins several programs is taken apart (``joined``), and so is one
+that runs the tests of each package in the repository (``packages``).
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -19,7 +20,7 @@ from agent.types import TestOutcome
 from agent.verify import report
 from agent.verify.files import Files, matching, text
 from agent.verify.report import MESSAGE_LIMIT, Entry, Report, Unreadable
-from agent.verify.toolchains import joined, shell_line
+from agent.verify.toolchains import joined, packages, shell_line
 from agent.verify.toolchains.base import (
     NODE,
     REPORTS,
@@ -70,7 +71,7 @@ _POINT: Final = re.compile(r"^\s*(?:not )?ok\b", re.MULTILINE)
 
 
 def detect(files: Files) -> TestPlan | None:
-    script = _scripts(files).get("test", "")
+    script = packages.scripts(files).get("test", "")
     resolved = resolve("npm test", files)
     own = [
         p
@@ -94,12 +95,13 @@ def resolve(line: str, files: Files) -> str | None:
     named = re.fullmatch(
         r"(npm|yarn|pnpm|bun)\s+(?:(?:run|run-script)\s+)?(?:--silent\s+|-s\s+)?(t|test[\w:.-]*)\s*", line
     )
-    scripts = _scripts(files)
+    scripts = packages.scripts(files)
     name = "test" if named and named.group(2) == "t" else named.group(2) if named else ""
     if name in scripts:
         names = (each for each in (f"pre{name}", name) if each in scripts)
-        return " && ".join(_follow(scripts[each], scripts, frozenset({name})) for each in names)
-    return line if _runner(line) else None
+        return _in_each(" && ".join(_follow(scripts[each], scripts, frozenset({name})) for each in names), files)
+    spread = _in_each(line, files)
+    return spread if _runner(spread) else None
 
 
 _CALL: Final = re.compile(r"(?:npm|yarn|pnpm)\s+(?:run\s+)?(?:(?:-s|--silent)\s+)?([\w:.-]+)")
@@ -124,17 +126,20 @@ def _behind(call: str, scripts: Mapping[str, str], within: frozenset[str]) -> st
     return " && ".join(_follow(scripts[each], scripts, within | {name}) for each in names)
 
 
-def _scripts(files: Files) -> Mapping[str, str]:
-    scripts = _package(files).get("scripts")
-    return {k: v for k, v in scripts.items() if isinstance(v, str)} if isinstance(scripts, dict) else {}
+def _in_each(line: str, files: Files) -> str:
+    """The line with the packages' test scripts in place of a call that runs them; others stay, such as a build."""
+    return " && ".join(_of_packages(call, files) or call for call in joined.split(line) or (line,))
 
 
-def _package(files: Files) -> Mapping[str, Any]:
-    try:
-        data = json.loads(text(files, "package.json") or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return data if isinstance(data, dict) else {}
+def _of_packages(call: str, files: Files) -> str:
+    """What a call runs in the packages that have its script; empty where no runner that we know is among it."""
+    name = packages.script_of_each(call)
+    found = ((folder, packages.scripts(files, folder)) for folder in (packages.folders(files) if name else ()))
+    having = ((folder, scripts) for folder, scripts in found if name in scripts and not _is_stub(scripts[name]))
+    line = " && ".join(
+        joined.inside(folder, _behind(f"npm run {name}", scripts, frozenset())) for folder, scripts in having
+    )
+    return line if _parts(line) else ""
 
 
 # ── running ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -160,84 +165,123 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
     if known is None:
         return Invocation(shell(_LOCAL + plan.line), {}, GENERIC_EXITS, structured=False, shown=spoken(plan.line))
     wanted = tuple(dict.fromkeys(s.split("::", 1)[0] for s in selection if not s.startswith(report.PART)))
-    runners = {part.runner for part in parts if part.runner} or {known[0]}
-    wanted = wanted if len(runners) == 1 and "mocha" not in runners and fits(wanted) else ()
+    wanted = wanted if fits(wanted) else ()
     if parts:
         return _joined(plan, parts, files, wanted)
-    script, shown = _reporting(plan.line, *known, files, wanted)
+    wanted = wanted if known[0] != "mocha" else ()
+    script, shown = _reporting(plan.line, *known, files.paths() if wanted else ())
     single = len(known[1]) == 1 and known[1][0].last
     return Invocation(
-        argv=shell(_LOCAL + script, *(f"./{path}" for path in wanted)),
+        argv=shell(_FIRST + script, *(f"./{path}" for path in wanted)),
         exits=GENERIC_EXITS,
         shown=spoken(shown, wanted) if single else spoken(plan.line),
     )
 
 
 _LOCAL: Final = 'export PATH="$PWD/node_modules/.bin:$PATH"\n'
+_FIRST: Final = f"graftsmith_reporter={shlex.quote(f'data:text/javascript,{quote(_REPORTER)}')}\n{_LOCAL}"
+"""Once, and not with each call: a line can call node for each of a hundred packages."""
 
 
 def _parts(line: str) -> tuple[joined.Part, ...]:
     """The programs of a line that can be taken apart and of which at least one reports its tests; else nothing."""
     known = [(call, _runner(call)) for call in joined.split(line)]
-    parts = tuple(joined.Part(call, found[0] if found else "") for call, found in known)
+    parts = tuple(joined.Part(call, found[0] if found and len(found[1]) == 1 else "") for call, found in known)
     return parts if any(part.runner for part in parts) else ()
 
 
-def _joined(plan: TestPlan, parts: Sequence[joined.Part], files: Files, wanted: tuple[str, ...]) -> Invocation:
+def _joined(plan: TestPlan, parts: Sequence[joined.Part], files: Files, wanted: Sequence[str]) -> Invocation:
+    """A selection runs in the folders that hold it, after what the root does without a runner (it may build): single
+    files where all in a folder is one runner's."""
+    there = [part for part in parts if any(map(part.holds, files.paths()))]  # a change may take a package away
+    owners = {_owner(path, there) for path in wanted} - {None}
+    chosen = [part for part in there if not owners or part.folder in owners or not (part.folder or part.runner)]
     commands, shown = [], []
-    for number, part in enumerate(parts):
-        known = _runner(part.line)
-        if known is None:
-            commands.append((part, part.line))
-            continue
-        script, alone = _reporting(part.line, known[0], known[1][:1], files, wanted, number)
-        commands.append((part, script))
-        shown.append(alone)
+    given: list[str] = []
+    for number, part in enumerate(chosen):
+        known, script = _runner(part.call), part.call
+        if known is not None and part.runner:
+            mine = _selected(part, there, wanted)
+            arguments = "".join(f' "${{{len(given) + at}}}"' for at, _ in enumerate(mine, start=1))
+            paths = [_below(part.folder, path) for path in files.paths() if part.holds(path)]
+            script, alone = _reporting(part.call, *known, paths if mine else (), arguments, number)
+            shown.append((part.folder, alone, mine))
+            given += mine
+        commands.append((part, _in_folder(part.folder, script)))
     return Invocation(
-        argv=shell(_LOCAL + joined.script(commands), *(f"./{path}" for path in wanted)),
+        argv=shell(_FIRST + joined.script(commands), *(f"./{path}" for path in given)),
         exits=GENERIC_EXITS,
-        shown=spoken(shown[0], wanted) if wanted and len(shown) == 1 else spoken(plan.line),
+        shown=_shown(shown) if len(chosen) < len(there) or given else spoken(plan.line),
     )
+
+
+def _owner(path: str, parts: Sequence[joined.Part]) -> str | None:
+    """The folder, of those where a runner is called, to which a file belongs: the deepest."""
+    return max((part.folder for part in parts if part.runner and part.holds(path)), key=len, default=None)
+
+
+def _selected(part: joined.Part, parts: Sequence[joined.Part], wanted: Sequence[str]) -> list[str]:
+    """Files that can be given to a part, as they are called in its folder; none where that can't be told apart."""
+    runners = {each.runner for each in parts if each.runner and each.folder == part.folder}
+    alone = len(runners) == 1 and "mocha" not in runners
+    return [_below(part.folder, path) for path in wanted if _owner(path, parts) == part.folder] if alone else []
+
+
+def _below(folder: str, path: str) -> str:
+    return path.removeprefix(f"{folder}/") if folder else path
+
+
+def _in_folder(folder: str, script: str) -> str:
+    return f"cd {shlex.quote(folder)} || exit\n{_LOCAL}{script}" if folder else script
+
+
+def _shown(calls: Sequence[tuple[str, str, Sequence[str]]]) -> tuple[str, ...]:
+    """For a person: folder, call and files of each."""
+    if len(calls) == 1 and not calls[0][0]:
+        return spoken(calls[0][1], calls[0][2])
+    lines = [(folder, " ".join((call, *map(shlex.quote, files)))) for folder, call, files in calls]
+    return spoken(" && ".join(joined.inside(folder, line) if folder else line for folder, line in lines))
 
 
 def _reporting(
     line: str,
     runner: str,
     found: Sequence[shell_line.Call],
-    files: Files,
-    wanted: tuple[str, ...],
+    instead_of: Collection[str],
+    arguments: str = ' "$@"',
     first: int = 0,
 ) -> tuple[str, str]:
-    """The line with its calls of ``runner`` made to write reports about the ``wanted`` files; the same for a person.
+    """The line with its calls of ``runner`` made to write reports about ``arguments``; the same for a person.
 
     Args:
+        instead_of: files and what is in folders that need not be named any more, because a selection is.
+        arguments: what follows the call's own, as the shell reads it.
         first: number of the first report.
     """
 
     def selected(old: str) -> str:
-        return shell_line.without_paths(old, lambda word: _names_tests(word, files)) if wanted else old
+        return shell_line.without_paths(old, lambda word: _names_tests(word, instead_of)) if instead_of else old
 
     def reporting(number: int, old: str) -> str:
-        options = _options(runner, first + number, selected(old), bool(wanted))
-        return f'{options} "$@"' + (" " if old.endswith(" ") else "")
+        options = _options(runner, first + number, selected(old), bool(instead_of))
+        return options + arguments + (" " if old.endswith(" ") else "")
 
     script = shell_line.rewrite(line, found, reporting)
     return script, shell_line.rewrite(line, found, lambda _n, old: selected(old).rstrip())
 
 
-def _names_tests(word: str, files: Files) -> bool:
+def _names_tests(word: str, paths: Collection[str]) -> bool:
     path = word.removeprefix("./").rstrip("/")
-    return path in files.paths() or any(p.startswith(f"{path}/") or fnmatchcase(p, path) for p in files.paths())
+    return path in paths or any(p.startswith(f"{path}/") or fnmatchcase(p, path) for p in paths)
 
 
 def _options(runner: str, number: int, old: str, selecting: bool) -> str:
     """The call's arguments with those that make it write a report."""
     place = f"{REPORTS}/{runner}-{number}.json"
     if runner == "node":
-        url = f"data:text/javascript,{quote(_REPORTER)}"
-        ours = [f"--test-reporter={url}", f"--test-reporter-destination={place}"]
-        ours += ["--test-reporter=spec", "--test-reporter-destination=stdout"]
-        return f" {shlex.join(ours)}{old.rstrip()}"  # before the file names, as node wants it
+        ours = f'--test-reporter="$graftsmith_reporter" --test-reporter-destination={place}'
+        ours += " --test-reporter=spec --test-reporter-destination=stdout"
+        return f" {ours}{old.rstrip()}"  # before the file names, as node wants it
     more = {
         "jest": ["--ci", "--watchAll=false", "--json", f"--outputFile={place}"],
         "vitest": ["--watch=false", "--reporter=default", "--reporter=json", f"--outputFile.json={place}"],
@@ -274,19 +318,22 @@ def _of_parts(ends: Sequence[joined.End], reports: Mapping[str, bytes], view: st
             entries.append(joined.entry(end))
             continue
         name = f"{runner}-{end.number}.json"
+        own = list(_entries(runner, reports[name], view, end.part.folder)) if name in reports else []
+        if end.part.folder and end.code and not own:  # a package that can't start leaves the others their word
+            entries.append(joined.entry(end))
+            continue
         if name not in reports:
             raise Unreadable(f"{end.part.line!r} ended with exit code {end.code} and wrote no report")
-        own = list(_entries(runner, reports[name], view))
         joined.check(end, own)
         entries += own
     return entries
 
 
-def _entries(runner: str, data: bytes, view: str) -> Iterator[Entry]:
+def _entries(runner: str, data: bytes, view: str, folder: str = "") -> Iterator[Entry]:
     try:
         if runner == "node":
             lines = [json.loads(line) for line in data.splitlines() if line.strip()]
-            yield from _of_node(lines, view)
+            yield from _of_node(lines, view, folder)
         else:
             content = json.loads(data)
             yield from _of_mocha(content, view) if runner == "mocha" else _of_jest(content, view)
@@ -294,10 +341,10 @@ def _entries(runner: str, data: bytes, view: str) -> Iterator[Entry]:
         raise Unreadable(f"the report of {runner} is damaged ({type(error).__name__})") from error
 
 
-def _of_node(lines: Sequence[Mapping[str, Any]], view: str) -> Iterator[Entry]:
+def _of_node(lines: Sequence[Mapping[str, Any]], view: str, folder: str) -> Iterator[Entry]:
     """A file is told with the tests in it, or alone when it has none: tests of another kind, such as tape's."""
-    places = [(_inside(line["file"] or line["names"][0], view), line) for line in lines if not line["suite"]]
-    is_file = [len(line["names"]) == 1 and _inside(str(line["names"][0]), view) == path for path, line in places]
+    places = [(_inside(line["file"] or line["names"][0], view, folder), line) for line in lines if not line["suite"]]
+    is_file = [len(line["names"]) == 1 and _inside(str(line["names"][0]), view, folder) == p for p, line in places]
     with_tests = {path for (path, _), alone in zip(places, is_file, strict=True) if not alone}
     for (path, line), alone in zip(places, is_file, strict=True):
         outcome = _outcome(ok=line["ok"], skipped=line["skip"], expected=line["todo"])
@@ -362,9 +409,12 @@ def _id(path: str, names: Sequence[str]) -> str:
     return f"{path}::{' > '.join(map(str, names))}"
 
 
-def _inside(path: str, view: str) -> str:
+def _inside(path: str, view: str, folder: str = "") -> str:
+    """``path`` from the root; where it is relative, ``folder`` is where it begins."""
     path = path.removeprefix("file://")
-    return path[len(view) + 1 :] if path.startswith(f"{view}/") else path.removeprefix("./")
+    if path.startswith(f"{view}/"):
+        return path[len(view) + 1 :]
+    return path if path.startswith("/") else str(PurePosixPath(folder, path))
 
 
 # ── setting up ───────────────────────────────────────────────────────────────────────────────────────────────────
@@ -378,8 +428,10 @@ _INSTALL_SCRIPTS: Final = (
 
 
 def prepare(files: Files) -> tuple[Step, ...]:
-    package = _package(files)
-    if not any(package.get(key) for key in ("dependencies", "devDependencies", "peerDependencies", "workspaces")):
+    package = packages.manifest(files)
+    if not any(package.get(key) for key in ("dependencies", "devDependencies", "peerDependencies", "workspaces")) and (
+        "pnpm-workspace.yaml" not in files.paths()
+    ):
         return ()
     paths = files.paths()
     manager = next((name for lock, name in _MANAGERS.items() if lock in paths), None)
@@ -396,7 +448,7 @@ _PNPM_OF_LOCK: Final[Mapping[str, str]] = {"5": "7", "6": "8", "9": "10"}
 
 def _brought(manager: str, files: Files) -> Step:
     """The package manager itself, of npm, where the machine has none."""
-    named = re.match(rf"{manager}@(\d+\.\d+\.\d+)(?![\w.-])", str(_package(files).get("packageManager", "")))
+    named = re.match(rf"{manager}@(\d+\.\d+\.\d+)(?![\w.-])", str(packages.manifest(files).get("packageManager", "")))
     if manager == "pnpm":
         lock = re.search(r"(?m)^lockfileVersion: ['\"]?(\d+)", text(files, "pnpm-lock.yaml", limit=10_000_000))
         version = named[1] if named else _PNPM_OF_LOCK.get(lock[1] if lock else "", "latest")
@@ -411,11 +463,11 @@ def _brought(manager: str, files: Files) -> Step:
 
 def read_by_npm(files: Files) -> frozenset[str] | None:
     """``None`` where npm looks into more of the repository: scripts of its own, packages in there, native code."""
-    package = _package(files)
+    package = packages.manifest(files)
     kinds = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
     wanted = [str(v) for kind in kinds if isinstance(package.get(kind), dict) for v in package[kind].values()]
     inside = any(re.match(r"(file|link|workspace|portal):|[./~]", version) for version in wanted)
-    scripts = any(name in _scripts(files) for name in _INSTALL_SCRIPTS)
+    scripts = any(name in packages.scripts(files) for name in _INSTALL_SCRIPTS)
     if inside or scripts or package.get("workspaces") or "binding.gyp" in files.paths():
         return None
     return frozenset({"package.json", "package-lock.json", "npm-shrinkwrap.json", ".npmrc"})
@@ -423,8 +475,9 @@ def read_by_npm(files: Files) -> frozenset[str] | None:
 
 def probe(plan: TestPlan) -> tuple[str, ...]:
     known = _runner(plan.line)
-    name = known[0] if known else "node"
-    return shell('PATH="$PWD/node_modules/.bin:$PATH" "$1" --version', name)
+    runners = dict.fromkeys((part.folder, part.runner) for part in _parts(plan.line) if part.runner)
+    every = runners or {("", known[0] if known else "node"): None}
+    return shell(" &&\n".join(f"({_in_folder(folder, f'{_LOCAL}{name} --version')})" for folder, name in every))
 
 
 _CANARY: Final = """const { test } = require('node:test');
@@ -435,7 +488,9 @@ test('falls silent %s', () => { throw new Error('%s'); });
 
 def canary(plan: TestPlan, test: str, token: str) -> Canary | None:
     known = _runner(plan.line)
-    runners = {part.runner for part in _parts(plan.line) if part.runner} or {known[0] if known else ""}
+    parts = [part for part in _parts(plan.line) if part.runner]
+    owner = _owner(test, parts)
+    runners = {part.runner for part in parts if part.folder == owner} or {known[0] if known else ""}
     if runners != {"node"}:
         return None
     path = str(PurePosixPath(test.split("::", 1)[0]).with_name(f"{token}.test.cjs"))

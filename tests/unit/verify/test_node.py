@@ -13,7 +13,7 @@ from agent.types import Commands, SuiteStatus, TestOutcome
 from agent.verify.compare import compare
 from agent.verify.proof import prove
 from agent.verify.report import PART, Unreadable
-from agent.verify.toolchains import detect, joined, node
+from agent.verify.toolchains import detect, joined, node, packages
 from agent.verify.toolchains.base import Collected
 from tests.support.snapshot import Snapshot
 from tests.unit.verify.conftest import MakeBench
@@ -268,6 +268,9 @@ exit "$(cat status)"
 """
 
 
+SPREAD = ("eslint .", "(cd a && tsc)", "(cd a && mocha)", "(cd 'b c' && jest || true)")
+
+
 @pytest.mark.parametrize(
     ("line", "parts"),
     [
@@ -286,11 +289,18 @@ exit "$(cat status)"
         ("eslint . && mocha 'open", ()),
         ("eslint . && &&", ()),
         ("rm -rf dist && mocha", ()),
+        ("(cd a && rm -rf dist && mocha)", None),
+        ("eslint . && (cd a && tsc && mocha) && (cd 'b c' && jest || true)", SPREAD),
+        ("eslint . && (cd ../a && mocha)", ()),
+        ("(cd a && mocha) ; (cd b && mocha)", ()),
+        ("(cd a && mocha", ()),
+        ("rm x && (cd a && mocha)", ()),
         ("", ()),
     ],
 )
 def test_only_plain_lines_of_known_programs_are_taken_apart(line: str, parts: tuple[str, ...] | None) -> None:
-    expected = tuple(part.strip() for part in line.split("&&")) if parts is None else parts
+    whole = (line,) if line.startswith("(") else tuple(part.strip() for part in line.split("&&"))
+    expected = whole if parts is None else parts
     assert joined.split(line) == expected
 
 
@@ -344,3 +354,114 @@ def test_the_runner_behind_a_package_manager_is_asked_for_its_report(line: str) 
     plan = detect(tree, Commands())
     assert plan.line == line
     assert "outputFile" in node.invoke(plan, tree, (), "/v").argv[2]
+
+
+# ── several packages ──
+
+
+def _manifest(test: str = "", **more: object) -> str:
+    return json.dumps({**more, "scripts": {"test": test} if test else {}})
+
+
+def _test_of(name: str, claim: str, calc: str = ".") -> str:
+    return (
+        f"const {{ test }} = require('node:test'), {{ ok }} = require('node:assert'), c = require('{calc}/calc.js');\n"
+        f"test('{name}', () => ok({claim}));\n"
+    )
+
+
+PACKAGES = {
+    "package.json": _manifest("npm run test --workspaces --if-present", workspaces=["packages/*", "!packages/old"]),
+    "packages/calc/package.json": _manifest("node --test"),
+    "packages/calc/calc.js": "exports.add = (a, b) => a - b;\n",
+    "packages/calc/calc.test.js": _test_of("zero", "c.add(1, 0) === 1"),
+    "packages/docs/package.json": _manifest(),
+    "packages/lame/package.json": _manifest("node --no-such-option --test"),
+    "packages/new/package.json": _manifest('echo "Error: no test specified" && exit 1'),
+    "packages/odd/package.json": _manifest("node check.js"),
+    "packages/odd/check.js": "process.exitCode = require('../calc/calc.js').add(0, 0) ? 3 : 0;\n",
+    "packages/old/package.json": _manifest("jest"),
+    "packages/use/package.json": _manifest("node lint.js && node --test test/"),
+    "packages/use/lint.js": "",
+    "packages/use/test/use.test.js": _test_of("uses", "c.add(2, 0) < 3", "../../calc"),
+}
+CALC, USE = "packages/calc/calc.test.js::zero", "packages/use/test/use.test.js::uses"
+LAME = f"{PART}(cd packages/lame && node --no-such-option --test)"
+ODD = f"{PART}(cd packages/odd && node check.js)"
+USE_LINT = f"{PART}(cd packages/use && node lint.js)"
+
+
+@needs_node
+def test_each_package_of_a_repository_reports_its_tests(bench: MakeBench) -> None:
+    made = bench(PACKAGES)
+    before = made.harness.run(made.base)
+    well = dict.fromkeys((CALC, USE, ODD, USE_LINT), TestOutcome.PASSED)
+    assert before.outcomes == {**well, LAME: "failed"}, before.detail
+
+    sums = {"packages/calc/test/sums.test.js": _test_of("sums", "c.add(1, 2) === 3", "..")}
+    right = made.draft({"packages/calc/calc.js": "exports.add = (a, b) => a + b;\n", **sums})
+    after = made.harness.run(right, fresh=True)
+    (proof,) = prove(made.harness, right, before, after)
+    assert (proof.test, proof.holds) == ("packages/calc/test/sums.test.js::sums", True)
+    assert proof.command == ("sh", "-c", "(cd packages/calc && node --test test/sums.test.js)")
+    assert compare(before, after).clean
+
+    worse = made.draft({"packages/calc/calc.js": "exports.add = (a, b) => a + b + 1;\n"})
+    said = compare(before, made.harness.run(worse, fresh=True))
+    assert said.regressed == (CALC, USE, ODD), "also in packages that the change doesn't touch"
+    chosen = made.harness.run(worse, (USE,))
+    assert chosen.outcomes == {USE: "failed", USE_LINT: "passed"}
+    without = made.harness.run(made.draft({path: None for path in PACKAGES if "/odd/" in path}))
+    assert without.outcomes == {CALC: "passed", USE: "passed", USE_LINT: "passed", LAME: "failed"}, without.detail
+
+
+def test_a_selection_is_given_to_the_packages_that_hold_it() -> None:
+    tree = Snapshot(
+        {
+            "package.json": b'{"scripts": {"test": "pnpm -r run build && pnpm -r test"}}',
+            "pnpm-workspace.yaml": b"# all\npackages:\n  - 'apps/**'  # nested\n\n  - lib\nother:\n  - not\n",
+            "apps/x/y/package.json": b'{"scripts": {"test": "vitest run src", "build": "tsc"}}',
+            "apps/x/y/src/a.test.ts": b"",
+            "lib/package.json": b'{"scripts": {"test": "mocha", "pretest": "tsc"}}',
+            "lib/b.test.js": b"",
+            "not/package.json": b'{"scripts": {"test": "jest"}}',
+        }
+    )
+    plan = detect(tree, Commands())
+    assert plan.line == "pnpm -r run build && (cd apps/x/y && vitest run src) && (cd lib && tsc && mocha)"
+    call = node.invoke(plan, tree, ("apps/x/y/src/a.test.ts::a",), "/v")
+    assert call.argv[3:] == ("sh", "./src/a.test.ts")
+    assert "( pnpm -r run build )" in call.argv[2], "tests may need what is built for them"
+    assert "vitest run --watch=false" in call.argv[2] and "mocha" not in call.argv[2]
+    call = node.invoke(plan, tree, ("lib/b.test.js", "apps/x/y/src/a.test.ts"), "/v")
+    assert call.argv[3:] == ("sh", "./src/a.test.ts"), "what is given to mocha would be run besides its own"
+    assert call.shown == ("sh", "-c", "(cd apps/x/y && vitest run src/a.test.ts) && (cd lib && mocha)")
+    assert "--reporter-option" in node.invoke(plan, tree, ("strange.js",), "/v").argv[2], "nothing holds it"
+
+
+@pytest.mark.parametrize(
+    ("call", "script"),
+    [
+        ("npm test --workspaces", "test"),
+        ("npm -ws t", "test"),
+        ("npm run test:unit -ws --if-present", "test:unit"),
+        ("npm run check --workspaces", "check"),
+        ("npm test -w packages/a", ""),
+        ("npm test --workspaces --include-workspace-root", ""),
+        ("npm test --workspaces -- --ci", ""),
+        ("npm ci --workspaces", ""),
+        ("npm test", ""),
+        ("pnpm -r test", "test"),
+        ("pnpm --recursive --stream --workspace-concurrency=1 run test", "test"),
+        ("pnpm -r --filter ./apps test", ""),
+        ("pnpm -r exec vitest", ""),
+        ("yarn workspaces run test", "test"),
+        ("yarn workspaces foreach -Apt run test", "test"),
+        ("yarn workspaces foreach --no-private run test", ""),
+        ("yarn workspaces list", ""),
+        ("lerna run test", ""),
+        ("", ""),
+    ],
+)
+def test_lines_that_run_a_script_of_each_package_are_told_from_others(call: str, script: str) -> None:
+    assert packages.script_of_each(call) == script
