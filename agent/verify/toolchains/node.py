@@ -477,7 +477,7 @@ def probe(plan: TestPlan) -> tuple[str, ...]:
     known = _runner(plan.line)
     runners = dict.fromkeys((part.folder, part.runner) for part in _parts(plan.line) if part.runner)
     every = runners or {("", known[0] if known else "node"): None}
-    return shell(" &&\n".join(f"({_in_folder(folder, f'{_LOCAL}{name} --version')})" for folder, name in every))
+    return shell(_LOCAL + " &&\n".join(f"({_in_folder(folder, f'{name} --version')})" for folder, name in every))
 
 
 _CANARY: Final = """const { test } = require('node:test');

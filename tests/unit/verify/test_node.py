@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 
 import pytest
@@ -429,6 +430,9 @@ def test_a_selection_is_given_to_the_packages_that_hold_it() -> None:
     )
     plan = detect(tree, Commands())
     assert plan.line == "pnpm -r run build && (cd apps/x/y && vitest run src) && (cd lib && tsc && mocha)"
+    root, in_apps, in_lib = re.split(r"(?=\(cd )", node.probe(plan)[2])
+    assert ".bin:$PATH" in root, "what a package doesn't have itself is found in the root"
+    assert "vitest --version" in in_apps and "mocha --version" in in_lib
     call = node.invoke(plan, tree, ("apps/x/y/src/a.test.ts::a",), "/v")
     assert call.argv[3:] == ("sh", "./src/a.test.ts")
     assert "( pnpm -r run build )" in call.argv[2], "tests may need what is built for them"
