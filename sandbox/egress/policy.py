@@ -121,14 +121,16 @@ def _inside(address: IPv4Address | IPv6Address) -> tuple[IPv4Address, ...]:
 def variables(egress: Egress, port: int) -> Mapping[str, str]:
     """How programs inside find the way out, which is at ``port`` of their own loopback.
 
-    The JVM reads no such variables, only properties of its own.
+    The JVM reads no such variables, only properties of its own; Yarn from its second version on has its own two.
     """
     url = f"http://127.0.0.1:{port}"
     named = {place.host for place in egress.allowed}
     inside = [host for host in ("localhost", "127.0.0.1", "::1") if host not in named]
     java = [f"-D{kind}.proxy{key}" for kind in ("http", "https") for key in ("Host=127.0.0.1", f"Port={port}")]
     return {
-        **{name: url for kind in ("http_proxy", "https_proxy") for name in (kind, kind.upper())},
+        **{
+            name: url for kind in ("http_proxy", "https_proxy") for name in (kind, kind.upper(), f"YARN_{kind.upper()}")
+        },
         **{name: ",".join(inside) for name in ("no_proxy", "NO_PROXY")},
         "JAVA_TOOL_OPTIONS": " ".join((*java, f"-Dhttp.nonProxyHosts={'|'.join(inside)}")),
     }

@@ -24,6 +24,7 @@ from tests.unit.sandbox.conftest import Shell
 CLIENT = """
 import os, socket, sys
 PROXY = os.environ['http_proxy'].removeprefix('http://').split(':')
+assert os.environ['YARN_HTTPS_PROXY'] == os.environ['HTTPS_PROXY'] == os.environ['http_proxy']
 
 def connect():
     made = socket.create_connection((PROXY[0], int(PROXY[1])), timeout=20)
