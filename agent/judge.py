@@ -132,7 +132,7 @@ def _comparison(comparison: Comparison, final: TestRun) -> list[str]:
     ]
     if comparison.lost:
         found.append(
-            f"Tests that ran before are gone or skipped now: {_names(comparison.lost)}. "
+            f"Tests that ran before are gone, skipped or expected to fail now: {_names(comparison.lost)}. "
             "Put them back; existing tests must keep running."
         )
     return found

@@ -12,7 +12,8 @@ from agent.types import Evidence, Plan, ReviewFinding, RunSpec, Value
 from sandbox.text import clean
 
 _DIFF_CHARS = 60_000
-_MOST = 12
+MOST = 12
+"""Findings that are told; of more it is said how many."""
 
 
 class Review(Value):
@@ -34,7 +35,7 @@ def read(model: Model, spec: RunSpec, plan: Plan | None, draft: Draft, evidence:
         Message.user(brief.for_review(spec, plan, diff, evidence)),
     ]
     found = structured(model, messages, Review).findings
-    return tuple(sorted((_sound(finding, draft) for finding in found), key=lambda f: f.severity != "blocking"))[:_MOST]
+    return tuple(sorted((_sound(finding, draft) for finding in found), key=lambda f: f.severity != "blocking"))
 
 
 def blocking(findings: Sequence[ReviewFinding]) -> tuple[str, ...]:

@@ -99,7 +99,7 @@ def _judged(
     evidence = measure(context.draft, run.plan, to_the_end=last)
     problems = judge.of_claim(said.claim, evidence, run.plan, context.draft.edits)
     if polishing and not problems:
-        run.review = [finding.model_copy(update={"reworked": True}) for finding in run.review]
+        run.review = [f.model_copy(update={"reworked": f.severity == "blocking"}) for f in run.review]
     flaws = () if problems or polishing or said.claim is not Claim.DONE else _review(run, context.draft, evidence)
     return _Judged(problems, flaws=flaws, tests=evidence.tests, evidence=evidence, conclusion=said)
 
@@ -156,13 +156,18 @@ def _review(run: Run, draft: Draft, evidence: Evidence) -> tuple[str, ...]:
         return ()
     try:
         with run.stage(Stage.REVIEW):
-            run.review = list(review.read(run.model, run.spec, run.plan, draft, evidence))
+            found = review.read(run.model, run.spec, run.plan, draft, evidence)
     except CallCancelled:
         raise
     except GraftsmithError as error:
         run.notes.append(f"The model did not review the change: {error}")
         return ()
-    run.events.emit("decision", review=[finding.model_dump() for finding in run.review])
+    run.events.emit("decision", review=[finding.model_dump() for finding in found])
+    run.review = list(found[: review.MOST])
+    if len(found) > review.MOST:
+        run.notes.append(
+            f"The review has {len(found) - review.MOST} findings more than are shown; the run's log has all."
+        )
     return review.blocking(run.review)
 
 

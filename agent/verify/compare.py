@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from agent.types import Comparison, TestRun
+from agent.types import Comparison, TestOutcome, TestRun
 
 
 def compare(before: TestRun, after: TestRun, flaky: Iterable[str] = ()) -> Comparison:
     """What changed between two runs of the same tests.
 
     A test that failed before and is gone now counts as lost too: deleting a failing test repairs nothing. A file
-    that could not be loaded before and whose tests run now is no loss: its place is taken by its tests.
+    that could not be loaded before and whose tests run now is no loss: its place is taken by its tests. One that
+    passed and is expected to fail now says nothing any more: it is lost, as a skipped one is.
 
     Args:
         flaky: ids that failed in ``after`` and passed when run again alone.
@@ -21,7 +22,8 @@ def compare(before: TestRun, after: TestRun, flaky: Iterable[str] = ()) -> Compa
     failed = after.failed - unsteady
     passed = after.passed | unsteady
     known = before.passed | before.failed
-    gone = known - after.passed - after.failed
+    given_up = before.ids(TestOutcome.PASSED) & after.ids(TestOutcome.XFAILED)
+    gone = (known - after.passed - after.failed) | given_up
     return Comparison(
         fixed=_sorted(before.failed & (after.passed | _loaded(before.failed, after.passed))),
         added=_sorted(passed - known),

@@ -36,10 +36,12 @@ def test_remarks_are_told_and_cost_one_call(desk: Desk, scripted: MakeModel) -> 
 
 def test_what_must_not_stay_is_reworked_once(desk: Desk, scripted: MakeModel) -> None:
     steps = (plan(), WORK, {"expect": "nothing of floats", "tool_calls": [DOC, FINISH]})
-    _, done = ran(desk, scripted(*steps, review=(found(BLOCKING),)))
+    _, done = ran(desk, scripted(*steps, review=(found(*[REMARK] * 13, BLOCKING),)))
     assert (done["outcome"], done["usage"]["calls"]) == ("proposed", 4)
-    (finding,) = done["review"]
+    finding, *remarks = done["review"]
     assert (finding["reworked"], finding["line"]) == (True, None), "the file has no line 99"
+    assert (len(remarks), any(remark["reworked"] for remark in remarks)) == (11, False), "remarks were not handed back"
+    assert any("2 findings more" in note for note in done["notes"])
     (folder,) = desk.runs
     assert "floats too" in (folder / "change.patch").read_text()
 

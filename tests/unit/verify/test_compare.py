@@ -10,6 +10,7 @@ from agent.verify.compare import compare, wandering, without_wandering
 from tests.unit.verify.conftest import MakeBench
 
 PASSED, FAILED, ERROR, SKIPPED = TestOutcome.PASSED, TestOutcome.FAILED, TestOutcome.ERROR, TestOutcome.SKIPPED
+XFAILED = TestOutcome.XFAILED
 
 
 def run(**outcomes: TestOutcome) -> TestRun:
@@ -18,11 +19,13 @@ def run(**outcomes: TestOutcome) -> TestRun:
 
 
 def test_every_way_from_before_to_after() -> None:
-    before = run(a=PASSED, b=PASSED, c=PASSED, d=FAILED, e=FAILED, f=FAILED, g=SKIPPED, h=SKIPPED)
-    after = run(a=PASSED, b=FAILED, c=SKIPPED, d=PASSED, e=ERROR, g=PASSED, h=FAILED, i=PASSED, j=FAILED)
+    before = run(a=PASSED, b=PASSED, c=PASSED, d=FAILED, e=FAILED, f=FAILED, g=SKIPPED, h=SKIPPED, k=PASSED, l=XFAILED)
+    after = run(
+        a=PASSED, b=FAILED, c=SKIPPED, d=PASSED, e=ERROR, g=PASSED, h=FAILED, i=PASSED, j=FAILED, k=XFAILED, l=PASSED
+    )
     found = compare(before, after)
     assert found.regressed == ("b",)
-    assert found.lost == ("c", "f")
+    assert found.lost == ("c", "f", "k")
     assert found.fixed == ("d",)
     assert found.still_failing == ("e",)
     assert found.added == ("g", "i")
