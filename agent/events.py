@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
+from agent.secrets import redact
 from agent.types import Stage
 
 _SHORTEST_SECRET = 8
@@ -34,7 +35,8 @@ class EventLog:
 
     Args:
         path: the file to append to; made if missing.
-        secrets: exact values that are replaced by ``[redacted]`` wherever they occur in a line; short ones are not.
+        secrets: exact values that are replaced by ``[redacted]`` wherever they occur in a line; short ones are not. So
+            is whatever has the shape of a common token, whoever it belongs to.
         listeners: called with each event, in order, from the thread that emitted it.
     """
 
@@ -53,7 +55,7 @@ class EventLog:
     def emit(self, kind: str, **data: Any) -> None:
         """Append one event. ``data`` must be JSON; anything else is written as its ``str``."""
         event = {"at": round(time.time(), 3), "kind": kind, "stage": self.stage, **data}
-        line = json.dumps(event, default=str, ensure_ascii=True)
+        line = json.dumps(_without_tokens(event), default=str, ensure_ascii=True)
         for secret in self._secrets:
             line = line.replace(secret, "[redacted]")
         with self._lock:
@@ -64,3 +66,16 @@ class EventLog:
 
     def close(self) -> None:
         self._file.close()
+
+
+def _without_tokens(value: Any) -> Any:
+    """Before it is spelled as JSON, where a line end in front of a token would be a letter of it."""
+    match value:
+        case str():
+            return redact(value)
+        case dict():
+            return {key: _without_tokens(item) for key, item in value.items()}
+        case list() | tuple():
+            return [_without_tokens(item) for item in value]
+        case _:
+            return value

@@ -9,6 +9,7 @@ from typing import IO
 
 from starlette.types import ASGIApp
 
+from agent import secrets as secret_shapes
 from agent.budget import load_prices
 from app import housekeeping, server
 from app.aging import DAY_S
@@ -20,7 +21,6 @@ from app.llm.endpoint import Gateway, GatewayConfig
 from app.llm.endpoint import routes as llm_routes
 from app.llm.ledger import RunMeters
 from app.machine import this_machine
-from app.publish import secrets as secret_shapes
 from app.settings import Settings
 from app.steps import Files, GitHubSteps, LocalRuns, Site
 from app.webhooks.policy import Rules

@@ -29,6 +29,7 @@ from agent.model.errors import RECOVERIES, Unsupported
 from agent.model.tokens import estimate_tokens
 from agent.model.types import CallUsage, JsonSchema, Message, OnText, Reply, ToolSpec
 from agent.model.wire import Dialect, Request, input_tokens, parameters
+from agent.secrets import redact
 
 
 class CallLog:
@@ -201,7 +202,7 @@ class RecordedModel:
         messages = request.messages
         for index in range(max(len(messages), len(call.messages))):
             then = _shown(call.messages, index)
-            now = _shown(messages, index)
+            now = redact(_shown(messages, index))  # as the record is
             if _timeless(then) != _timeless(now):
                 self.divergences.append(Divergence(self._next, index, then, now))
                 return

@@ -11,12 +11,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterable
 from dataclasses import dataclass, replace
 
-from agent import paths
+from agent import paths, secrets
 from agent.errors import UserError
 from agent.types import ChangeSet, FileChange
 from app.github import NotFound, Pull, Rejected, Repository, TreeChange
 from app.publish import patch as patches
-from app.publish import policy, secrets
+from app.publish import policy
 from app.publish.policy import Accepted, BaseEntry, Rules
 from app.report.facts import LeftOut, Review
 from app.report.names import JOB_TRAILER

@@ -13,12 +13,19 @@ from tests.flow.world import EDIT, FINISH, WRITE, call, plan
 from tests.support.embeddings import embeddings
 from tests.unit.engine.conftest import KEY, Desk, MakeModel
 
+TOKEN = "ghp_" + "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
 STEPS = (
     plan(),
-    {"tool_calls": [call("read", path="widget.py"), call("run_tests")]},
+    {
+        "tool_calls": [
+            call("write", path="note.txt", content=f"a\n{TOKEN}\n"),
+            call("read", path="note.txt"),
+            call("run_tests"),
+        ]
+    },
     {"tool_calls": [EDIT, WRITE, FINISH]},
 )
-TASK = ("run", "--task", "total leaves the first item out", "--no-apply", "--json")
+TASK = ("run", "--task", f"total leaves the first item out\n{TOKEN}", "--no-apply", "--json")
 
 
 def _recorded(desk: Desk, model: str) -> Path:
@@ -40,6 +47,7 @@ def test_a_run_replays_exactly_without_an_endpoint(desk: Desk, scripted: MakeMod
     assert json.loads(spec.read_text())["seed"] not in (folder / "events.jsonl").read_text()
     for file in folder.iterdir():
         assert not file.is_file() or KEY not in file.read_text()
+    assert TOKEN not in (folder / "events.jsonl").read_text(), "a task, or a file, may hold somebody's"
 
     # A folder that was brought from elsewhere has no objects of its own.
     shutil.rmtree(folder / "repository.git")

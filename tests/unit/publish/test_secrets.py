@@ -6,7 +6,7 @@ import base64
 
 import pytest
 
-from app.publish import secrets
+from agent import secrets
 
 R = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
 
@@ -26,6 +26,7 @@ def test_shapes_are_found_and_redacted(text: str) -> None:
     (hit,) = secrets.find(f"first line\ntoken = '{text}'\n")
     assert hit.line == 2 and R[:20] not in repr(hit)
     assert R[:12] not in secrets.redact(f"x {text} y")
+    assert R[:12] not in secrets.redact(f'"x\\n{text}\\n"'), "a line end as a string spells it"
 
 
 @pytest.mark.parametrize("between", ["\\n", "\\\\n", "\\r\\n", "\n    ", '\\n"\n    "', '",\n    "', "\r\n"])

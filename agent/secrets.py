@@ -8,9 +8,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
+_START = r"(?:(?<!\w)|(?<=\\[abfnrtv0]))"
+"""Where a word begins; in a string, the letter of a line end that is spelled out is none of it."""
+
 # Name → shape. The captured part is what must look random for the match to count.
 SHAPES: dict[str, re.Pattern[str]] = {
-    name: re.compile(shape)
+    name: re.compile(re.sub(r"^\\b", lambda _: _START, shape))
     for name, shape in {
         "GitHub token": r"\bgh[pousr]_([A-Za-z0-9_.-]{20,})",
         "GitHub fine-grained token": r"\bgithub_pat_([A-Za-z0-9_]{20,})",
