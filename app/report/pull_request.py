@@ -515,8 +515,8 @@ def _footer(result: RunResult, facts: JobFacts) -> str:
     ]
     notes = [f"- {md.inline(note)}" for note in result.notes[:10]]
     ask = (
-        "To have something changed, write a comment that begins with `/agent fix` and says what, "
-        "or push to this branch yourself."
+        "To have something changed, request changes in a review, write a comment that begins with `/agent fix` and "
+        "says what, or push to this branch yourself."
     )
     parts = [
         "\n".join(["### Notes", "", *notes]) if notes else "",
