@@ -5,12 +5,17 @@ A line with an option that is not known here may leave packages out or run somet
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
 from typing import Any, Final
 
 from agent.verify.files import Files, matching, text
+
+_MOST_CHOICES: Final = 64
+"""So many ways to read the braces of one pattern are followed."""
 
 _EVERY: Final[Mapping[str, tuple[str, str]]] = {
     "npm": (r"--workspaces|--?ws", r"--if-present|--silent|-s"),
@@ -46,10 +51,10 @@ def folders(files: Files) -> tuple[str, ...]:
     """Where the packages are, without the root: in the order of the patterns that name them, then by name."""
     patterns = _patterns(files)
     known = [path.removesuffix("/package.json") for path in matching(files, "*/package.json")]
-    left_out = [_regex(pattern[1:]) for pattern in patterns if pattern.startswith("!")]
-    named = (folder for pattern in patterns for folder in known if _regex(pattern).fullmatch(folder))
-    kept = (f for f in named if "node_modules" not in f.split("/") and not any(o.fullmatch(f) for o in left_out))
-    return tuple(dict.fromkeys(kept))
+    left_out = [words for pattern in patterns if pattern.startswith("!") for words in _alternatives(pattern[1:])]
+    wanted = (words for pattern in patterns if not pattern.startswith("!") for words in _alternatives(pattern))
+    named = dict.fromkeys(folder for words in wanted for folder in known if _fits(folder, words))
+    return tuple(f for f in named if "node_modules" not in f.split("/") and not any(_fits(f, w) for w in left_out))
 
 
 def manifest(files: Files, folder: str = "") -> Mapping[str, Any]:
@@ -80,15 +85,21 @@ def _patterns(files: Files) -> tuple[str, ...]:
     return tuple(pattern for pattern in named if isinstance(pattern, str)) if isinstance(named, list) else ()
 
 
-_GLOB: Final[Mapping[str, str]] = {"**/": "(?:.*/)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+def _alternatives(pattern: str) -> Iterator[tuple[str, ...]]:
+    """The words between the slashes of a pattern, once for each choice that its braces give."""
+    parts = re.split(r"\{([^{}]*)\}", pattern.removeprefix("./").rstrip("/"))
+    choices = (part.split(",") if at % 2 else [part] for at, part in enumerate(parts))
+    for chosen in itertools.islice(itertools.product(*choices), _MOST_CHOICES):
+        yield tuple("".join(chosen).split("/"))
 
 
-def _regex(pattern: str) -> re.Pattern[str]:
-    words = re.split(r"(\*\*/|\*\*|\*|\?|\{[^{}]*\})", pattern.removeprefix("./").rstrip("/"))
-    return re.compile("".join(_GLOB.get(word) or _literal(word) for word in words))
-
-
-def _literal(word: str) -> str:
-    if word.startswith("{") and word.endswith("}"):
-        return f"(?:{'|'.join(map(re.escape, word[1:-1].split(',')))})"
-    return re.escape(word)
+def _fits(folder: str, words: Sequence[str]) -> bool:
+    """In time that grows with both alone, since a repository can write any pattern."""
+    names = folder.split("/")
+    reached = {0}  # so many names are matched by the words so far
+    for word in words:
+        if word == "**":
+            reached = set(range(min(reached, default=len(names) + 1), len(names) + 1))
+        else:
+            reached = {at + 1 for at in reached if at < len(names) and fnmatchcase(names[at], word)}
+    return len(names) in reached

@@ -469,3 +469,24 @@ def test_a_selection_is_given_to_the_packages_that_hold_it() -> None:
 )
 def test_lines_that_run_a_script_of_each_package_are_told_from_others(call: str, script: str) -> None:
     assert packages.script_of_each(call) == script
+
+
+@pytest.mark.parametrize(
+    ("patterns", "found"),
+    [
+        (["b", "./a/"], ["b", "a"]),
+        (["*"], ["a", "b"]),
+        (["{a,b}", "x/*"], ["a", "b", "x/y"]),
+        (["**", "!x/**", "!b"], ["a"]),
+        (["x/**/z"], ["x/y/z"]),
+        (["x/y/**"], ["x/y", "x/y/z"]),
+        (["?", "../*", "", "{,}", "[", 7], ["a", "b"]),
+        (["**/" * 40 + "no", "*a" * 40, "{a,b}" * 40], []),
+    ],
+)
+def test_packages_are_those_that_the_patterns_name(patterns: list[object], found: list[str]) -> None:
+    folders = ("a", "b", "x/y", "x/y/z", "node_modules/c", "/".join("d" * 60))
+    manifests = {f"{folder}/package.json": b"{}" for folder in folders}
+    root = json.dumps({"workspaces": patterns}).encode()
+    kept = packages.folders(Snapshot({"package.json": root, **manifests}))
+    assert [folder for folder in kept if not folder.startswith("d")] == found
