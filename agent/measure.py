@@ -137,7 +137,7 @@ class Measure:
         sources = coverage.sources(draft)
         if not sources or evidence.final is None:
             return evidence
-        used = impact.used(draft, self.before, after)
+        used, more = impact.used(draft, self.before, after)
         callers = sorted({use.path for symbol in used for use in symbol.uses if use.resolved} - {*sources})
         reached = impact.reached_tests(draft, self.before, after)
         observed = coverage.observe(self.harness, draft, (*sources, *callers), reached, evidence.final)
@@ -152,5 +152,5 @@ class Measure:
             return not seen.ran.isdisjoint(use.lines) if seen else reached_by_a_test(use.path)
 
         found = sorted((impact.impact(symbol, covered) for symbol in used), key=lambda one: -one.count)
-        told = {"coverage": coverage.of_change(draft, observed), "impact": tuple(found)}
+        told = {"coverage": coverage.of_change(draft, observed), "impact": tuple(found), "impact_more": more}
         return evidence.model_copy(update=told)

@@ -246,6 +246,8 @@ class Evidence(Value):
     coverage: Coverage | None = None
     impact: tuple[Impact, ...] = ()
     """Changed public symbols by the number of their callers."""
+    impact_more: int = 0
+    """Changed public symbols beyond those, of which no callers were looked for."""
     reproduce: tuple[str, ...] = ()
     """Shell lines that a person can paste to see the same thing."""
     isolation: str = ""

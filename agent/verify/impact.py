@@ -69,7 +69,7 @@ def restricted(run: TestRun, files: Collection[str]) -> TestRun:
 
 
 SYMBOLS: Final = 20
-"""Changed symbols of which callers are looked for: a change with more is no one change."""
+"""Changed symbols of which callers are looked for; of more it is said how many: a change with more is no one change."""
 CALLERS: Final = 10
 """Callers of one symbol that are named."""
 
@@ -94,19 +94,23 @@ class Used:
     uses: tuple[Use, ...]
 
 
-def used(draft: Draft, before: Index, after: Index) -> tuple[Used, ...]:
-    """Changed public symbols with their uses outside of tests.
+def used(draft: Draft, before: Index, after: Index) -> tuple[tuple[Used, ...], int]:
+    """Changed public symbols with their uses outside of tests, and how many more are changed.
 
     Args:
         before, after: the base and ``draft``.
     """
-    found = [
-        Used(name, path, removed, tuple(_uses(after, name, path, before if removed else after)))
+    symbols = [
+        (name, path, removed)
         for path in sorted(draft.edits)
         if not is_test(path)
         for name, removed in _changed_symbols(draft, path, before, after)
     ]
-    return tuple(found[:SYMBOLS])
+    found = (
+        Used(name, path, removed, tuple(_uses(after, name, path, before if removed else after)))
+        for name, path, removed in symbols[:SYMBOLS]
+    )
+    return tuple(found), max(0, len(symbols) - SYMBOLS)
 
 
 def impact(used: Used, covered: Callable[[Use], bool]) -> Impact:

@@ -150,6 +150,8 @@ def evidence(console: Terminal, evidence: Evidence) -> None:
         _coverage(console, evidence.coverage)
     if used := [one for one in evidence.impact if one.callers]:
         _impact(console, used)
+        if evidence.impact_more:
+            console.print(f"  {evidence.impact_more} more changed symbols, of which no callers were looked for")
     if evidence.proof:
         _proof(console, evidence.proof)
     for finding in evidence.integrity:

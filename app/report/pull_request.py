@@ -103,7 +103,7 @@ def _measured(result: RunResult, facts: JobFacts, review: Review) -> list[Sectio
         Section(_checks(evidence.checks), 7, "the findings of linters"),
         Section(_proof(evidence), 8, "the proof table"),
         Section(_tests(evidence), 7, "the test numbers"),
-        Section(_impact(evidence.impact), 5, "the callers of what changed"),
+        Section(_impact(evidence.impact, evidence.impact_more), 5, "the callers of what changed"),
         Section(_reproduce(evidence), 8, "how to reproduce"),
         Section(_plan(result.plan), 4, "the plan"),
     ]
@@ -259,7 +259,7 @@ def _coverage(coverage: Coverage | None) -> str:
     return md.details(f"{said}; not these", "\n".join([*places, *more]))
 
 
-def _impact(impact: Sequence[Impact]) -> str:
+def _impact(impact: Sequence[Impact], more: int) -> str:
     """Who uses what the change touches: one row a symbol, its first callers, folded."""
     used = [one for one in impact if one.callers]
     if not used:
@@ -278,7 +278,8 @@ def _impact(impact: Sequence[Impact]) -> str:
     callers = words.count(sum(one.count for one in used), "caller")
     ran = sum(one.covered for one in used)
     title = f"Blast radius: {callers} of {words.count(len(used), 'changed symbol')}, {ran:,} of them run in a test"
-    return md.details(title, md.rows(head, "lrrrl", rows))
+    beyond = f" ({words.count(more, 'more changed symbol')} not looked at)" if more else ""
+    return md.details(title + beyond, md.rows(head, "lrrrl", rows))
 
 
 def _caller(caller: Caller) -> str:

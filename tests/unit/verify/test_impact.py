@@ -15,7 +15,7 @@ from agent.measure import Measure
 from agent.tools import Claim
 from agent.types import Stage, SuiteStatus, TestOutcome, TestRun
 from agent.verify.baseline import Baseline, Shelf
-from agent.verify.impact import Use, Used, impact, restricted, run_first, used
+from agent.verify.impact import SYMBOLS, Use, Used, impact, restricted, run_first, used
 from agent.verify.static import Linters
 from tests.unit.verify.conftest import Bench, MakeBench
 
@@ -163,7 +163,7 @@ def shop(bench: MakeBench) -> Bench:
 def found(made: Bench, changed: dict[str, str | None]) -> dict[str, Used]:
     draft = made.draft(changed)
     before = Index.open(None, TreeSource(made.base))
-    return {one.symbol: one for one in used(draft, before, Index.open(None, TreeSource(draft), base=before))}
+    return {one.symbol: one for one in used(draft, before, Index.open(None, TreeSource(draft), base=before))[0]}
 
 
 @pytest.mark.parametrize(
@@ -191,6 +191,17 @@ def test_a_file_that_is_deleted_takes_all_its_symbols_along(shop: Bench) -> None
     assert {*changed} == {"RATE", "total", "Price", "Price.net", "Price.gross"}
     assert all(one.removed for one in changed.values())
     assert ("shop/page.py", "head", True) in {(u.path, u.inside, u.resolved) for u in changed["total"].uses}
+
+
+def test_symbols_beyond_the_first_are_counted(bench: MakeBench) -> None:
+    many = "".join(f"def f{n}():\n    return {n}\n\n\n" for n in range(SYMBOLS + 3))
+    made = bench({"many.py": many})
+    draft, before = (
+        made.draft({"many.py": many.replace("return", "return 1 +")}),
+        Index.open(None, TreeSource(made.base)),
+    )
+    told, more = used(draft, before, Index.open(None, TreeSource(draft), base=before))
+    assert (len(told), more) == (SYMBOLS, 3)
 
 
 def test_callers_are_functions_and_classes_and_say_how_sure_they_are(shop: Bench) -> None:
