@@ -32,6 +32,21 @@ SHAPES: dict[str, re.Pattern[str]] = {
         r"([A-Za-z0-9+/=]{32,}(?:[A-Za-z0-9+/=\s\"'`,]|\\+[nr])*)",
     }.items()
 }
+_MARKS: dict[str, tuple[str, ...]] = {
+    "GitHub token": ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+    "GitHub fine-grained token": ("github_pat_",),
+    "GitLab token": ("glpat-",),
+    "model provider key": ("sk-",),
+    "AWS access key": ("AKIA", "ASIA"),
+    "Google key": ("AIza",),
+    "Slack token": ("xox",),
+    "Stripe key": ("k_live_",),
+    "npm token": ("npm_",),
+    "PyPI token": ("pypi-AgE",),
+    "JSON web token": ("eyJ",),
+    "private key": ("PRIVATE KEY-----",),
+}
+"""Where none of these stands, the shape is not there: looking for a word is a hundred times as fast."""
 _LEAST_SENTINEL = 8  # shorter values would match by chance
 REDACTED = "[redacted]"
 
@@ -52,7 +67,7 @@ def find(text: str, sentinels: Iterable[str] = ()) -> Iterator[Hit]:
             if (at := text.find(spelling)) != -1:
                 yield Hit("one of our own secrets", text.count("\n", 0, at) + 1, sentinel)
                 break
-    for name, shape in SHAPES.items():
+    for name, shape in _possible(text):
         for found in shape.finditer(text):
             if not _placeholder(found[1]):
                 yield Hit(name, text.count("\n", 0, found.start()) + 1, found[0])
@@ -63,9 +78,13 @@ def redact(text: str, sentinels: Iterable[str] = ()) -> str:
     for sentinel in sorted(sentinels, key=len, reverse=True):
         for spelling in _spellings(sentinel):
             text = text.replace(spelling, REDACTED)
-    for shape in SHAPES.values():
+    for _, shape in _possible(text):
         text = shape.sub(lambda m: m[0] if _placeholder(m[1]) else REDACTED, text)
     return text
+
+
+def _possible(text: str) -> Iterator[tuple[str, re.Pattern[str]]]:
+    return ((name, shape) for name, shape in SHAPES.items() if any(mark in text for mark in _MARKS[name]))
 
 
 def as_text(content: bytes) -> Iterator[str]:
