@@ -9,6 +9,7 @@ lines higher or lower.
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,10 +18,14 @@ from typing import Final
 from agent.verify.lines import changed, places
 
 _LINE_LIMIT: Final = 2_000
-_TEXTS: Final = r"r(?P<raw>#*)\".*?\"(?P=raw)|\"(?:\\.|[^\"\\])*\"|`(?:\\.|[^`\\])*`"
+_FARTHEST: Final = 20
+"""So many lines higher or lower."""
+_EMPTY: Final = "''"
+# What is not closed goes on to the end: to look for the end again from each place behind it would take the square.
+_TEXTS: Final = r"r(?P<raw>#*)\"(?:.*?\"(?P=raw)|.*)|\"(?:\\.|[^\"\\])*\"|`(?:\\.|[^`\\])*`"
 _SIGN: Final = r"'(?:\\[^'\n]+|[^'\\\n])'"
 _QUOTED: Final = r"'(?:\\.|[^'\\\n])*'"
-_COMMENTS: Final = {"//": r"(?P<comment>/\*.*?\*/|//[^\n]*)", "#": r"(?P<comment>(?<![$\w])#[^\n]*)"}
+_COMMENTS: Final = {"//": r"(?P<comment>/\*(?:.*?\*/|.*)|//[^\n]*)", "#": r"(?P<comment>(?<![$\w])#[^\n]*)"}
 _PATTERN: Final = re.compile(r"(?<=[=(,:\[!&|?])\s*/(?![/*])(?:\\.|\[(?:\\.|[^\]\\\n])*\]|[^/\\\n\[])+/")
 _BOUND: Final = re.compile(
     r"\s*(?:pub |export |default |async |declare )*"
@@ -59,9 +64,10 @@ def strange(old: str, new: str, form: Form) -> Iterator[str]:
     before, lines = _cut(old), _cut(new)
     added = changed("\n".join(before).encode("utf-8", "replace"), "\n".join(lines).encode("utf-8", "replace"))
     called = frozenset(_CALLED.findall(_bare("\n".join(before), form)))
+    depths = _depths(lines, form)
     for place in places("", added):
         ways = _ways(lines, place.start - 1, place.end)
-        found = [_first_strange(lines, start, end, form, called) for start, end in ways]
+        found = [_first_strange(lines[start:end], depths[start], form, called) for start, end in ways]
         if all(found):
             yield found[0]
 
@@ -73,20 +79,25 @@ def _cut(text: str) -> list[str]:
 def _ways(lines: Sequence[str], start: int, end: int) -> Iterator[tuple[int, int]]:
     """The same addition, told as other lines: from 0, ``end`` behind the last."""
     yield start, end
-    up, down = (start, end), (start, end)
-    while up[0] and lines[up[0] - 1] == lines[up[1] - 1]:
-        up = up[0] - 1, up[1] - 1
-        yield up
-    while down[1] < len(lines) and lines[down[0]] == lines[down[1]]:
-        down = down[0] + 1, down[1] + 1
-        yield down
+    for by in range(1, _FARTHEST + 1):
+        if start < by or lines[start - by] != lines[end - by]:
+            break
+        yield start - by, end - by
+    for by in range(_FARTHEST):
+        if end + by >= len(lines) or lines[start + by] != lines[end + by]:
+            break
+        yield start + by + 1, end + by + 1
 
 
-def _first_strange(lines: Sequence[str], start: int, end: int, form: Form, called: frozenset[str]) -> str:
-    text = _bare("\n".join(lines[start:end]), form)
+def _first_strange(lines: Sequence[str], around: int, form: Form, called: frozenset[str]) -> str:
+    """
+    Args:
+        around: how many blocks are around them, where brackets tell.
+    """
+    text = _bare("\n".join(lines), form)
     if "/*" in text or "*/" in text:
         return "a comment that hides what is there"
-    around = _depth(_bare("\n".join(lines[:start]), form)) if form.brackets else _indent(text)
+    around = around if form.brackets else _indent(text)
     statements = _statements(text, form) if form.brackets else _indented(text)
     if statements is None:
         return next(filter(None, map(str.strip, text.splitlines())), "")
@@ -113,11 +124,23 @@ def _names(statement: str) -> frozenset[str]:
 
 
 def _bare(text: str, form: Form) -> str:
-    """Without strings and comments."""
+    """The same lines without strings and comments; of a comment that does not end here, where it begins."""
     single = _QUOTED if form.quoted else _SIGN
     tokens = re.compile(f"{_TEXTS}|{single}|{_COMMENTS[form.comment]}", re.DOTALL)
-    plain = tokens.sub(lambda found: "" if found["comment"] is not None else "''", text)
-    return _PATTERN.sub("''", plain) if form.outside else plain
+    plain = tokens.sub(_without, text)
+    return _PATTERN.sub(lambda found: _EMPTY + "\n" * found[0].count("\n"), plain) if form.outside else plain
+
+
+def _without(token: re.Match[str]) -> str:
+    said = token["comment"]
+    is_open = said is not None and said.startswith("/*") and (len(said) < 4 or not said.endswith("*/"))
+    kept = _EMPTY if said is None else "/*" if is_open else ""
+    return kept + "\n" * token[0].count("\n")
+
+
+def _depths(lines: Sequence[str], form: Form) -> list[int]:
+    """How many brackets are open before each line, and after the last."""
+    return [0, *itertools.accumulate(map(_depth, _bare("\n".join(lines), form).split("\n")))]
 
 
 def _depth(text: str) -> int:

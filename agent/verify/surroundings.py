@@ -189,7 +189,8 @@ def _loaded(body: Sequence[ast.stmt]) -> Collection[str]:
 def _attributes(body: Sequence[ast.stmt]) -> Collection[str]:
     """What a class's methods look up on themselves."""
     nodes = (node for function in _functions(body) for node in ast.walk(function))
-    return {n.attr for n in nodes if isinstance(n, ast.Attribute) and ast.unparse(n.value) in ("self", "cls")}
+    found = (n for n in nodes if isinstance(n, ast.Attribute))
+    return {n.attr for n in found if isinstance(n.value, ast.Name) and n.value.id in ("self", "cls")}
 
 
 def _arguments(function: Function) -> list[ast.arg]:

@@ -147,3 +147,16 @@ def test_what_is_added_to_tests_of_other_languages(path: str, old: str, before: 
 )
 def test_declarations_may_be_added_to_tests_of_other_languages(path: str, old: str, before: str, added: str) -> None:
     assert not list(other_tests.compare(path, old, old.replace(before, added + before, 1)))
+
+
+def test_a_file_of_any_content_is_compared_in_bounded_time() -> None:
+    """Each would take minutes or hours if time grew with the square of the lines."""
+    many = 100_000
+    same = list(other_tests.compare("a.test.js", "x();\n" * many, "x();\n" * (many + 9)))
+    assert [problem.kind for problem in same] == ["test_changed"]
+    assert list(other_tests.compare("a.test.js", "x();\n", "x();\n" + "/*\n" * many))
+    assert not list(other_tests.compare("tests/a.rs", "fn a() {}\n", "fn a() {}\n" + 'r#"\n' * many))
+    apart = "".join(f"f{number}();\n" for number in range(2_000))
+    assert list(
+        other_tests.compare("a.test.js", "x();\n" * many + apart, "x();\n" * many + apart.replace("\n", "\ny()\n"))
+    )
