@@ -172,6 +172,7 @@ class Ahead:
         if self._child.returncode is None:
             _kill_group(self._child.pid, signal.SIGKILL)
             self._child.wait()
+            _await_group(self._child.pid)
         for pipe in (self._child.stdin, self._child.stdout):
             assert pipe is not None
             pipe.close()

@@ -184,7 +184,7 @@ def test_a_program_started_ahead_gets_all_of_its_input_later() -> None:
 @pytest.mark.parametrize("line", ["exit 3", "exec <&-; sleep 0.1; exit 3", "sleep 64.25 & exit 3"])
 def test_a_program_started_ahead_may_end_without_its_input(line: str) -> None:
     assert _counting(b"x" * 5_000_000, line=line).exit_code == 3
-    assert not _alive("64.25")
+    assert "64.25" not in line or not _alive("64.25")  # the others may run beside that one
 
 
 def test_a_program_started_ahead_that_never_reads_is_cancelled() -> None:
