@@ -16,11 +16,12 @@ from urllib.parse import unquote
 
 from agent.tree import Draft
 from agent.types import Coverage, TestRun
+from agent.verify.files import from_root
 from agent.verify.harness import Harness, Watch
 from agent.verify.impact import file_of
 from agent.verify.lines import changed, places
 from agent.verify.paths import is_test
-from agent.verify.toolchains.base import REPORTS, WATCH
+from agent.verify.toolchains.base import REPORTS, WATCH, Collected
 
 SHOWN: Final = 30
 QUICK_S: Final = 10.0
@@ -53,8 +54,8 @@ class Tracer:
     """Of the files that it can watch."""
     watch: Callable[[Collection[str], str], Watch]
     """For these paths, below this folder."""
-    read: Callable[[Mapping[str, bytes], Mapping[str, bytes], str], Seen]
-    """What the report files say of these paths, given their contents, below this folder."""
+    read: Callable[[Collected, Mapping[str, bytes]], Seen]
+    """What the report files say of these paths, given their contents."""
 
 
 @dataclass(frozen=True)
@@ -88,8 +89,8 @@ def observe(harness: Harness, draft: Draft, paths: Sequence[str], reached: Colle
             {}, absent=f"the tests that reach the change take {seconds:.0f} s, too long to be run once more"
         )
     watch = tracer.watch(wanted, harness.workspace.spec.view)
-    reports = harness.watched(draft, selection, watch, wall_s=60 + 5 * seconds)
-    seen = tracer.read(reports, {path: draft.content(path) for path in wanted}, harness.workspace.spec.view)
+    collected = harness.watched(draft, selection, watch, wall_s=60 + 5 * seconds)
+    seen = tracer.read(collected, {path: draft.content(path) for path in wanted})
     why = "" if seen else "no line of the changed files was seen to run, so they may run from another place"
     return Observed(seen, len(selection), why)
 
@@ -137,7 +138,8 @@ def _watch_python(paths: Collection[str], view: str) -> Watch:
     return Watch({"sitecustomize.py": script}, {"GRAFTSMITH_LINES": json.dumps(wanted)}, {"PYTHONPATH": WATCH})
 
 
-def _read_python(reports: Mapping[str, bytes], paths: Mapping[str, bytes], view: str) -> Seen:
+def _read_python(collected: Collected, paths: Mapping[str, bytes]) -> Seen:
+    reports = collected.reports
     code, ran = _rows(reports.get("code", b""), paths), _rows(reports.get("ran", b""), paths)
     return {path: Lines(lines, lines & ran.get(path, frozenset())) for path, lines in code.items()} if ran else {}
 
@@ -171,12 +173,11 @@ def _watch_node(paths: Collection[str], view: str) -> Watch:
     return Watch({}, {"NODE_V8_COVERAGE": REPORTS}, {})
 
 
-def _read_node(reports: Mapping[str, bytes], paths: Mapping[str, bytes], view: str) -> Seen:
+def _read_node(collected: Collected, paths: Mapping[str, bytes]) -> Seen:
     """A script whose ranges are those of another text is left out: a loader has put a translation in its place."""
     texts = {path: content.decode("utf-8", "replace") for path, content in paths.items()}
-    scripts = [
-        script for name in reports if name.startswith("coverage-") for script in _scripts(reports[name], view, texts)
-    ]
+    reports = [data for name, data in collected.reports.items() if name.startswith("coverage-")]
+    scripts = [script for data in reports for script in _scripts(data, collected.views, texts)]
     translated = {path for path, ranges in scripts if max(end for _, end, _ in ranges) != _units(texts[path])}
     ran: dict[str, set[int]] = {}
     for path, ranges in scripts:
@@ -190,11 +191,11 @@ Range = tuple[int, int, int]
 """Start, end, count, in UTF-16 units."""
 
 
-def _scripts(data: bytes, view: str, paths: Collection[str]) -> Iterator[tuple[str, list[Range]]]:
+def _scripts(data: bytes, views: Sequence[str], paths: Collection[str]) -> Iterator[tuple[str, list[Range]]]:
     """(path, ranges) of the scripts among ``paths``."""
     try:
         for script in json.loads(data)["result"]:
-            path = unquote(str(script["url"])).removeprefix(f"file://{view}/")
+            path = from_root(unquote(str(script["url"])), views)
             if path in paths:
                 ranges = [one for function in script["functions"] for one in function["ranges"]]
                 found = [(int(one["startOffset"]), int(one["endOffset"]), int(one["count"])) for one in ranges]
@@ -243,10 +244,10 @@ def _watch_go(paths: Collection[str], view: str) -> Watch:
     return Watch({}, {"GOFLAGS": flags}, {})
 
 
-def _read_go(reports: Mapping[str, bytes], paths: Mapping[str, bytes], view: str) -> Seen:
+def _read_go(collected: Collected, paths: Mapping[str, bytes]) -> Seen:
     """Files are named by their module: of two names that end alike the shorter is the one nearer to the root."""
     blocks: dict[str, list[tuple[range, bool]]] = {}
-    for row in reports.get(_PROFILE, b"").decode("utf-8", "replace").splitlines()[:_ROWS]:
+    for row in collected.reports.get(_PROFILE, b"").decode("utf-8", "replace").splitlines()[:_ROWS]:
         if match := _BLOCK.fullmatch(row):
             block = range(int(match[2]), min(int(match[3]), _ROWS) + 1), match[4] != "0"
             blocks.setdefault(match[1], []).append(block)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import PurePosixPath
 from typing import Protocol
 
@@ -36,3 +36,14 @@ def matching(files: Files, *patterns: str) -> Iterator[str]:
     """Paths whose name matches one of the glob ``patterns``, shallowest first, then by name."""
     found = (p for p in files.paths() if any(PurePosixPath(p).match(pattern) for pattern in patterns))
     yield from sorted(found, key=lambda p: (p.count("/"), p))
+
+
+def from_root(path: str, views: Sequence[str]) -> str:
+    """A path that a tool has named, from the root of the checkout; an absolute one where it lies elsewhere.
+
+    Args:
+        views: where the checkout is. Where a link leads to it, tools may name either place.
+    """
+    path = path.removeprefix("file://")
+    view = next((view for view in views if path.startswith(f"{view}/")), "")
+    return path.removeprefix(f"{view}/" if view else "./")

@@ -35,6 +35,9 @@ _REPORT_FILES: Final = 2_000
 _REPORT_BYTES: Final = 64 * 1024 * 1024
 _BUILD_FOLDER: Final = ".graftsmith-build"
 """In a checkout: what a compiler keeps of its work there."""
+_PLACE: Final = "place"
+_TELL_PLACE: Final = 'pwd -P > "$1"; shift; exec "$@"'
+"""Where the checkout really is: in a sandbox /var/tmp is a link, and without namespaces the whole checkout is one."""
 _TAKE_UP: Final = 'to=$1 from=$2; shift 2; [ -e "$to" ] || cp -a "$from" "$to" 2>/dev/null; exec "$@"'
 _CLOCK_SLACK_S: Final = 2.0
 _RERUNS: Final = 3
@@ -172,8 +175,8 @@ class Harness:
         place = Path(tempfile.mkdtemp(prefix=f"{name[:40]}-", dir=self._folder))
         place.chmod(0o755)
         checkout = self._checkout(draft, fresh=fresh)
-        finished, reports, late = self._execute(invocation, checkout, environment, place)
-        run = self._judge(invocation, draft, finished, reports, late)
+        finished, collected, late = self._execute(invocation, checkout, environment, place)
+        run = self._judge(invocation, draft, finished, collected, late)
         self._events.emit("test_run", name=name, selection=tuple(selection), run=_summary(run))
         if self.plan.first and not draft.edits and run.status not in _JUDGED:
             self._give_up(run.detail)
@@ -189,14 +192,14 @@ class Harness:
         self.unexplained |= frozenset(unexplained)
         self._events.emit("test_run", name="baseline", selection=(), run=_summary(run), kept=True)
 
-    def watched(self, draft: Draft, selection: Sequence[str], watch: Watch, wall_s: float) -> Mapping[str, bytes]:
+    def watched(self, draft: Draft, selection: Sequence[str], watch: Watch, wall_s: float) -> Collected:
         """What ``watch`` left in the report folder during one more run of the tests, which itself decides nothing.
 
         Args:
             wall_s: seconds after which it is given up.
 
         Returns:
-            Name → bytes; nothing where the run was stopped.
+            No reports where the run was stopped.
         """
         environment = self.environment
         invocation = TOOLCHAINS[self.plan.toolchain].invoke(self.plan, draft, selection, self._view)
@@ -213,10 +216,10 @@ class Harness:
         limits = replace(self.limits, wall_s=min(self.limits.wall_s, wall_s))
         mounts = (Mount(files, WATCH),)
         checkout = self._checkout(draft, fresh=True)
-        finished, reports, _ = self._execute(seeing, checkout, environment, place, mounts, limits)
+        finished, collected, _ = self._execute(seeing, checkout, environment, place, mounts, limits)
         seen = {"status": finished.end, "passed": 0, "failed": [], "seconds": round(finished.seconds, 3)}
         self._events.emit("test_run", name="watched", selection=tuple(selection), run=seen)
-        return reports if finished.end is End.EXITED else {}
+        return collected if finished.end is End.EXITED else replace(collected, reports={})
 
     def command(self, draft: Draft, argv: tuple[str, ...], wall_s: float, *, fresh: bool = False) -> Finished:
         """Run any other command on ``draft``, in the tests' environment.
@@ -303,7 +306,11 @@ class Harness:
         place: Path,
         more: tuple[Mount, ...] = (),
         limits: Limits | None = None,
-    ) -> tuple[Finished, Mapping[str, bytes], str]:
+    ) -> tuple[Finished, Collected, str]:
+        """
+        Returns:
+            The last says why the reports can't be used; then there are none.
+        """
         folder = place / "report"
         folder.mkdir()
         self.sandbox.own(folder)
@@ -311,15 +318,20 @@ class Harness:
         try:
             mounts = (Mount(folder, REPORTS, writable=True), *more)
             log = place / "output.log"
-            finished = self._run(invocation.argv, invocation.env, checkout, environment, mounts, log, limits)
+            argv = shell(_TELL_PLACE, f"{REPORTS}/{_PLACE}", *invocation.argv)
+            finished = self._run(argv, invocation.env, checkout, environment, mounts, log, limits)
         finally:
             self.sandbox.reclaim(folder)
+        reports, unreadable = {}, ""
         try:
-            return finished, _reports(folder, not_before=started - _CLOCK_SLACK_S), ""
+            reports = _reports(folder, not_before=started - _CLOCK_SLACK_S)
         except Unreadable as error:
-            return finished, {}, str(error)
+            unreadable = str(error)
         finally:
             remove_tree(folder)
+        really = clean(reports.pop(_PLACE, b"")).strip()
+        views = (self._view, *([really] if really.startswith("/") else []))
+        return finished, Collected(reports, finished.output, views), unreadable
 
     def _run(
         self,
@@ -351,13 +363,13 @@ class Harness:
         invocation: Invocation,
         draft: Draft,
         finished: Finished,
-        reports: Mapping[str, bytes],
+        collected: Collected,
         unreadable: str,
     ) -> TestRun:
         report: Report | None = None
         if not unreadable:
             try:
-                report = self._read(draft, finished, reports)
+                report = self._read(draft, finished, collected)
             except Unreadable as error:
                 unreadable = str(error)
         status, detail = _verdict(finished, invocation, report, unreadable)
@@ -381,11 +393,10 @@ class Harness:
             isolation=self.sandbox.isolation.name,
         )
 
-    def _read(self, draft: Draft, finished: Finished, reports: Mapping[str, bytes]) -> Report | None:
-        output = finished.output
-        if finished.log is not None and finished.total_bytes > len(output):
-            output = finished.log.read_bytes()
-        return TOOLCHAINS[self.plan.toolchain].read(Collected(reports, output), draft, self._view)
+    def _read(self, draft: Draft, finished: Finished, collected: Collected) -> Report | None:
+        if finished.log is not None and finished.total_bytes > len(finished.output):
+            collected = replace(collected, output=finished.log.read_bytes())
+        return TOOLCHAINS[self.plan.toolchain].read(collected, draft)
 
     def _explained(self, report: Report, status: SuiteStatus) -> tuple[SuiteStatus, str]:
         """Ids that the base did not report and that no file explains were made up."""
@@ -415,7 +426,7 @@ def _verdict(
     return verdict.structured(code, invocation.exits, report, unreadable)
 
 
-def _reports(folder: Path, *, not_before: float) -> Mapping[str, bytes]:
+def _reports(folder: Path, *, not_before: float) -> dict[str, bytes]:
     """The regular files of the report folder, by name; never through a link.
 
     Raises:

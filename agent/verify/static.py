@@ -16,7 +16,7 @@ from agent.edit.syntax import PARSERS, Parser, Problem, no_longer
 from agent.index.index import Index
 from agent.tree import Draft
 from agent.types import Check, Finding
-from agent.verify.files import Files, text
+from agent.verify.files import Files, from_root, text
 from agent.verify.harness import Harness
 from agent.verify.toolchains.base import shell
 from sandbox.text import clean
@@ -359,7 +359,7 @@ def read(linter: Linter, output: str, *views: str) -> Iterator[Finding]:
     """What a linter's output holds; nothing where it says something else.
 
     Args:
-        views: where the checkout is. Where a link leads to it, tools may name either place.
+        views: where the checkout is; see ``files.from_root``.
     """
     return _of_eslint(output, views) if linter.name == "eslint" else _of_lines(linter, output, views)
 
@@ -381,9 +381,7 @@ def _of_eslint(output: str, views: Sequence[str]) -> Iterator[Finding]:
 
 
 def _finding(path: str, views: Sequence[str], line: int, rule: str, message: str) -> Finding:
-    view = next((view for view in views if path.startswith(f"{view}/")), "")
-    inside = path.removeprefix(f"{view}/" if view else "./")
-    return Finding(path=inside, line=line, rule=rule.strip(":"), message=message[:_MESSAGE_CHARS])
+    return Finding(path=from_root(path, views), line=line, rule=rule.strip(":"), message=message[:_MESSAGE_CHARS])
 
 
 def _check(level: Literal["syntax", "static"], tool: str, found: Sequence[Finding], silent: str = "") -> Check:

@@ -91,6 +91,8 @@ class Collected:
     """Name → bytes of the regular files in the report folder."""
     output: bytes
     """stdout and stderr as they came, bounded."""
+    views: tuple[str, ...] = ()
+    """Where the checkout is inside; see ``files.from_root``."""
 
 
 @dataclass(frozen=True)
@@ -151,7 +153,7 @@ class Toolchain(Protocol):
     def invoke(self, plan: TestPlan, files: Files, selection: Sequence[str], view: str) -> Invocation:
         """How to run all tests (empty ``selection``) or the selected ids and files."""
 
-    def read(self, collected: Collected, files: Files, view: str) -> Report | None:
+    def read(self, collected: Collected, files: Files) -> Report | None:
         """The report, or ``None`` when there is none. Raises ``Unreadable``."""
 
     def prepare(self, files: Files) -> tuple[Step, ...]:

@@ -41,16 +41,16 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
     )
 
 
-def read(collected: Collected, files: Files, view: str) -> Report | None:
-    by_pytest = python_pytest.read(collected, files, view)
+def read(collected: Collected, files: Files) -> Report | None:
+    by_pytest = python_pytest.read(collected, files)
     named = [data for name, data in sorted(collected.reports.items()) if name == "report.xml"]
     found = [by_pytest] if by_pytest else []
-    found += [_plain(data, files, view) for data in named]
+    found += [_plain(data, files) for data in named]
     return report.merge(found) if found else None
 
 
-def _plain(data: bytes, files: Files, view: str) -> Report:
-    naming = python_pytest.Naming.of(files.paths(), b"", view)
+def _plain(data: bytes, files: Files) -> Report:
+    naming = python_pytest.Naming.of(files.paths())
     return report.build(Entry(naming.node_id(case), case.outcome, case.message) for case in junit.cases(data))
 
 

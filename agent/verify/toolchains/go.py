@@ -111,7 +111,7 @@ def _pattern(names: Sequence[str]) -> str:
     return "^(" + "|".join(dict.fromkeys(re.escape(name.split("/")[0]) for name in names)) + ")$"
 
 
-def read(collected: Collected, files: Files, view: str) -> Report | None:
+def read(collected: Collected, files: Files) -> Report | None:
     found = [data for name, data in sorted(collected.reports.items()) if re.fullmatch(r"go-\d+\.json", name)]
     if not found:
         return None

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from agent.types import TestOutcome
 from agent.verify import report
-from agent.verify.files import Files, matching, text
+from agent.verify.files import Files, from_root, matching, text
 from agent.verify.report import MESSAGE_LIMIT, Entry, Report, Unreadable
 from agent.verify.toolchains import joined, packages, shell_line
 from agent.verify.toolchains.base import (
@@ -295,9 +295,9 @@ def _options(runner: str, number: int, old: str, selecting: bool) -> str:
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def read(collected: Collected, files: Files, view: str) -> Report | None:
+def read(collected: Collected, files: Files) -> Report | None:
     ends = joined.ends(collected.reports)
-    entries = _of_parts(ends, collected.reports, view) if ends else _of_all(collected.reports, view)
+    entries = _of_parts(ends, collected) if ends else _of_all(collected)
     if entries is None:
         return None
     if len(entries) > _MAX_TESTS:
@@ -305,20 +305,25 @@ def read(collected: Collected, files: Files, view: str) -> Report | None:
     return report.unexplained_by(report.build(entries), files.paths())
 
 
-def _of_all(reports: Mapping[str, bytes], view: str) -> list[Entry] | None:
-    found = [(name, data) for name, data in sorted(reports.items()) if re.fullmatch(r"\w+-\d+\.json", name)]
-    return [entry for name, data in found for entry in _entries(name.split("-")[0], data, view)] if found else None
+def _of_all(collected: Collected) -> list[Entry] | None:
+    found = [(name, data) for name, data in sorted(collected.reports.items()) if re.fullmatch(r"\w+-\d+\.json", name)]
+    return (
+        [entry for name, data in found for entry in _entries(name.split("-")[0], data, collected.views)]
+        if found
+        else None
+    )
 
 
-def _of_parts(ends: Sequence[joined.End], reports: Mapping[str, bytes], view: str) -> list[Entry]:
+def _of_parts(ends: Sequence[joined.End], collected: Collected) -> list[Entry]:
     entries: list[Entry] = []
+    reports = collected.reports
     for end in ends:
         runner = end.part.runner
         if not runner:
             entries.append(joined.entry(end))
             continue
         name = f"{runner}-{end.number}.json"
-        own = list(_entries(runner, reports[name], view, end.part.folder)) if name in reports else []
+        own = list(_entries(runner, reports[name], collected.views, end.part.folder)) if name in reports else []
         if end.part.folder and end.code and not own:  # a package that can't start leaves the others their word
             entries.append(joined.entry(end))
             continue
@@ -329,22 +334,22 @@ def _of_parts(ends: Sequence[joined.End], reports: Mapping[str, bytes], view: st
     return entries
 
 
-def _entries(runner: str, data: bytes, view: str, folder: str = "") -> Iterator[Entry]:
+def _entries(runner: str, data: bytes, views: Sequence[str], folder: str = "") -> Iterator[Entry]:
     try:
         if runner == "node":
             lines = [json.loads(line) for line in data.splitlines() if line.strip()]
-            yield from _of_node(lines, view, folder)
+            yield from _of_node(lines, views, folder)
         else:
             content = json.loads(data)
-            yield from _of_mocha(content, view) if runner == "mocha" else _of_jest(content, view)
+            yield from _of_mocha(content, views) if runner == "mocha" else _of_jest(content, views)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise Unreadable(f"the report of {runner} is damaged ({type(error).__name__})") from error
 
 
-def _of_node(lines: Sequence[Mapping[str, Any]], view: str, folder: str) -> Iterator[Entry]:
+def _of_node(lines: Sequence[Mapping[str, Any]], views: Sequence[str], folder: str) -> Iterator[Entry]:
     """A file is told with the tests in it, or alone when it has none: tests of another kind, such as tape's."""
-    places = [(_inside(line["file"] or line["names"][0], view, folder), line) for line in lines if not line["suite"]]
-    is_file = [len(line["names"]) == 1 and _inside(str(line["names"][0]), view, folder) == p for p, line in places]
+    places = [(_inside(line["file"] or line["names"][0], views, folder), line) for line in lines if not line["suite"]]
+    is_file = [len(line["names"]) == 1 and _inside(str(line["names"][0]), views, folder) == p for p, line in places]
     with_tests = {path for (path, _), alone in zip(places, is_file, strict=True) if not alone}
     for (path, line), alone in zip(places, is_file, strict=True):
         outcome = _outcome(ok=line["ok"], skipped=line["skip"], expected=line["todo"])
@@ -384,10 +389,10 @@ _JEST: Final[Mapping[str, TestOutcome]] = {
 }
 
 
-def _of_jest(content: Mapping[str, Any], view: str) -> Iterator[Entry]:
+def _of_jest(content: Mapping[str, Any], views: Sequence[str]) -> Iterator[Entry]:
     """jest's JSON, which vitest writes too."""
     for suite in content["testResults"]:
-        path = _inside(suite["name"], view)
+        path = _inside(suite["name"], views)
         if suite["status"] == "failed" and not suite["assertionResults"]:
             message = clean(str(suite.get("message", "")).encode("utf-8", "replace"))
             yield Entry(path, TestOutcome.ERROR, message, collecting=True)
@@ -396,10 +401,10 @@ def _of_jest(content: Mapping[str, Any], view: str) -> Iterator[Entry]:
             yield Entry(_id(path, [*test["ancestorTitles"], test["title"]]), _JEST[test["status"]], message)
 
 
-def _of_mocha(content: Mapping[str, Any], view: str) -> Iterator[Entry]:
+def _of_mocha(content: Mapping[str, Any], views: Sequence[str]) -> Iterator[Entry]:
     pending = {(t["file"], t["fullTitle"]) for t in content["pending"]}
     for test in [*content["tests"], *content["failures"]]:  # a failed hook is among the failures only
-        path, error = _inside(test["file"], view), test.get("err") or {}
+        path, error = _inside(test["file"], views), test.get("err") or {}
         message = clean(str(error.get("stack") or error.get("message") or "").encode("utf-8", "replace"))
         skipped = (test["file"], test["fullTitle"]) in pending
         yield Entry(_id(path, [test["fullTitle"]]), _outcome(ok=not error, skipped=skipped, expected=False), message)
@@ -409,12 +414,10 @@ def _id(path: str, names: Sequence[str]) -> str:
     return f"{path}::{' > '.join(map(str, names))}"
 
 
-def _inside(path: str, view: str, folder: str = "") -> str:
+def _inside(path: str, views: Sequence[str], folder: str = "") -> str:
     """``path`` from the root; where it is relative, ``folder`` is where it begins."""
-    path = path.removeprefix("file://")
-    if path.startswith(f"{view}/"):
-        return path[len(view) + 1 :]
-    return path if path.startswith("/") else str(PurePosixPath(folder, path))
+    is_relative = not path.startswith(("/", "file:"))
+    return str(PurePosixPath(folder, path)) if is_relative else from_root(path, views)
 
 
 # ── setting up ───────────────────────────────────────────────────────────────────────────────────────────────────

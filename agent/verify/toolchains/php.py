@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from agent.verify import junit, report
-from agent.verify.files import Files, matching, text
+from agent.verify.files import Files, from_root, matching, text
 from agent.verify.report import Entry, Report
 from agent.verify.toolchains import shell_line
 from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation, Step, TestPlan, shell, spoken
@@ -57,17 +57,17 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
     )
 
 
-def read(collected: Collected, files: Files, view: str) -> Report | None:
+def read(collected: Collected, files: Files) -> Report | None:
     found = [data for name, data in sorted(collected.reports.items()) if re.fullmatch(r"phpunit-\d+\.xml", name)]
     if not found:
         return None
     cases = (case for data in found for case in junit.cases(data))
-    entries = (Entry(_id(case, view), case.outcome, case.message) for case in cases)
+    entries = (Entry(_id(case, collected.views), case.outcome, case.message) for case in cases)
     return report.unexplained_by(report.build(entries), files.paths())
 
 
-def _id(case: junit.Case, view: str) -> str:
-    path = case.file.partition("::")[0].removeprefix(f"{view}/")
+def _id(case: junit.Case, views: Sequence[str]) -> str:
+    path = from_root(case.file.partition("::")[0], views)
     return f"{path}::{case.name}" if path else f"{case.classname}::{case.name}"
 
 

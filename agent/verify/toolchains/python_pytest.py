@@ -18,7 +18,7 @@ from typing import Final
 
 from agent.types import TestOutcome
 from agent.verify import junit, report
-from agent.verify.files import Files, matching, text
+from agent.verify.files import Files, from_root, matching, text
 from agent.verify.report import Entry, Report
 from agent.verify.toolchains import shell_line
 from agent.verify.toolchains.base import (
@@ -173,11 +173,11 @@ def _wanted(selection: Sequence[str]) -> tuple[str, ...]:
     return tuple(selection) if fits(selection) else tuple(dict.fromkeys(s.split("::", 1)[0] for s in selection))
 
 
-def read(collected: Collected, files: Files, view: str) -> Report | None:
+def read(collected: Collected, files: Files) -> Report | None:
     found = [data for name, data in sorted(collected.reports.items()) if re.fullmatch(r"pytest-\d+\.xml", name)]
     if not found:
         return None
-    naming = Naming.of(files.paths(), collected.output, view)
+    naming = Naming.of(files.paths(), collected)
     return report.merge(_report(junit.cases(data), naming) for data in found)
 
 
@@ -206,11 +206,11 @@ class Naming:
     """pytest's root directory below the tree, with a final ``/``; empty when it is the tree."""
 
     @classmethod
-    def of(cls, paths: Iterable[str], output: bytes, view: str) -> Naming:
-        found = re.search(rb"(?m)^rootdir: ([^\n,]+)", output)
-        place = found.group(1).decode("utf-8", "replace").strip() if found else view
-        inside = place.removeprefix(view).strip("/") if place.startswith(f"{view}/") else ""
-        return cls(frozenset(paths), f"{inside}/" if inside else "")
+    def of(cls, paths: Iterable[str], collected: Collected | None = None) -> Naming:
+        found = re.search(rb"(?m)^rootdir: ([^\n,]+)", collected.output) if collected else None
+        place = found.group(1).decode("utf-8", "replace").strip() if found else ""
+        inside = from_root(f"{place}/", collected.views if collected else ())
+        return cls(frozenset(paths), "" if inside.startswith("/") else inside)
 
     @cached_property
     def _dotted(self) -> Mapping[str, tuple[str, ...]]:

@@ -77,7 +77,7 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
     )
 
 
-def read(collected: Collected, files: Files, view: str) -> Report | None:
+def read(collected: Collected, files: Files) -> Report | None:
     text = clean(collected.output)
     summed = re.findall(r"(?m)^Ran (\d+) tests? in [\d.]+s$", text)
     if not summed:

@@ -72,7 +72,7 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
     )
 
 
-def read(collected: Collected, files: Files, view: str) -> Report | None:
+def read(collected: Collected, files: Files) -> Report | None:
     found = [data for name, data in sorted(collected.reports.items()) if re.fullmatch(r"rspec-\d+\.json", name)]
     if found:
         return report.build(entry for data in found for entry in _of_rspec(data))

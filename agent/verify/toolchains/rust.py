@@ -101,7 +101,7 @@ def _target(test: str) -> str:
     return {"src/lib.rs": " --lib", "src/main.rs": " --bins"}.get(path, "")
 
 
-def read(collected: Collected, files: Files, view: str) -> Report | None:
+def read(collected: Collected, files: Files) -> Report | None:
     text = clean(collected.output)
     entries = [*_tests(text.splitlines(), files), *_not_compiled(text)]
     return report.build(entries) if entries or _RESULT.search(text) or "running 0 tests" in text else None

@@ -122,6 +122,8 @@ def _trace(noter):
 
 try:
     _asked = json.loads(os.environ["GRAFTSMITH_LINES"])
-    _begin({os.path.normpath(os.path.join(_asked["root"], path)): path for path in _asked["paths"]}, _asked["report"])
+    _roots = {_asked["root"], os.path.realpath(_asked["root"])}  # a link can lead there
+    _wanted = {os.path.normpath(os.path.join(root, path)): path for root in _roots for path in _asked["paths"]}
+    _begin(_wanted, _asked["report"])
 except Exception:  # noqa: S110 - the tests come first
     pass

@@ -7,8 +7,9 @@ import importlib.metadata
 import shutil
 import venv
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -117,6 +118,15 @@ class Bench:
 
 
 MakeBench = Callable[..., Bench]
+
+
+@contextmanager
+def behind_a_link(sandbox: Sandbox, tools: str, files: Mapping[str, str | bytes], test: str = "") -> Iterator[Bench]:
+    """A repository that tools may name in another way than we do: in a sandbox /var/tmp is a link to /tmp, and without
+    namespaces the whole checkout is seen through one."""
+    with TemporaryDirectory(dir="/var/tmp") as folder, ExitStack() as stack:
+        Path(folder).chmod(0o755)
+        yield Bench(Path(folder), stack, sandbox, files, test, path=tools)
 
 
 @pytest.fixture(scope="session")

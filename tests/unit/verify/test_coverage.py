@@ -8,6 +8,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -20,7 +21,9 @@ from agent.types import Place, SuiteStatus
 from agent.verify import lines
 from agent.verify.coverage import TRACERS, Observed, observe, of_change, sources
 from agent.verify.impact import reached_tests
-from tests.unit.verify.conftest import Bench, MakeBench
+from agent.verify.toolchains.base import Collected
+from sandbox import Sandbox
+from tests.unit.verify.conftest import Bench, MakeBench, behind_a_link
 from tests.unit.verify.test_node import needs_node
 
 OLD = "def sign(n):\n    return 1\n"
@@ -109,44 +112,6 @@ def test_where_it_can_not_be_seen_it_is_said(bench: MakeBench, tools: str, line:
     assert found.absent.startswith(absent) and bool(found.absent) == bool(absent)
 
 
-def test_too_long_a_run_is_not_repeated(made: Bench) -> None:
-    assert "too long" in seen(made, CHANGE, seconds=1_000.0).absent
-
-
-def test_a_report_is_data() -> None:
-    """It comes out of a process in which anybody's code runs."""
-    read = TRACERS["python-pytest"].read
-    rows = ['["a.py", 1, 2]', '["a.py", 2.5]', '["../x", 1]', "[]", "7", "{", '["a.py", true]', "[" * 9_000, "\\xff"]
-    data = "\n".join(rows).encode() + b"\n\xff\xfe\n"
-    (path,) = read({"code": data, "ran": data}, {"a.py": b""}, "/v")
-    assert path == "a.py" and read({"code": data, "ran": data}, {"a.py": b""}, "/v")[path].ran == {1, 2}
-    assert read({}, {"a.py": b""}, "/v") == {} and read({"code": data}, {"a.py": b""}, "/v") == {}
-
-
-@pytest.mark.parametrize("name", ["python3.8", "python3.11", "python3.12", "python3.13", "python3.14"])
-def test_interpreters_of_this_machine(name: str, tmp_path: Path) -> None:
-    python = shutil.which(name)
-    if python is None or subprocess.run([python, "-c", ""], capture_output=True).returncode:
-        pytest.skip(f"there is no {name} here")
-    (tmp_path / "sign.py").write_text(NEW)
-    watch = TRACERS["python-pytest"].watch(["sign.py"], str(tmp_path))
-    for file, content in watch.files.items():
-        (tmp_path / file).write_bytes(content)
-    asked = json.loads(watch.env["GRAFTSMITH_LINES"]) | {"report": str(tmp_path)}
-    env = {"PYTHONPATH": str(tmp_path), "GRAFTSMITH_LINES": json.dumps(asked)}
-    code = "from sign import aside, sign\nsign(1), sign(0), aside()"
-    subprocess.run([python, "-c", code], env=env, cwd=tmp_path, check=True)
-    reports = {file: (tmp_path / file).read_bytes() for file in ("code", "ran")}
-    (told,) = TRACERS["python-pytest"].read(reports, {"sign.py": b""}, "/v").values()
-    assert told.code - told.ran in ({8, 9}, {8}, {9})
-
-
-def test_this_interpreter_is_watched_by_trace_or_monitoring() -> None:
-    assert hasattr(sys, "monitoring") == (sys.version_info >= (3, 12))
-
-
-# ── node ──
-
 JS = """'use strict';
 // sign of a number
 function sign(n) {
@@ -167,6 +132,64 @@ JS_TEST = (
     "const { sign } = require('./sign.js');\n"
     "test('sign', () => { assert.equal(sign(1), 1); assert.equal(sign(0), 0); });\n"
 )
+LINKED = {
+    "pytest": (FILES, {"sign.py": NEW, "test_more.py": TEST}, "test_more.py::test_sign"),
+    "node --test": (
+        {"sign.js": "exports.sign = 1;\n", "old.test.js": "require('node:test')('old', () => {});\n"},
+        {"sign.js": JS, "sign.test.js": JS_TEST},
+        "sign.test.js::sign",
+    ),
+}
+
+
+@pytest.mark.parametrize("line", ["pytest", pytest.param("node --test", marks=needs_node)])
+def test_a_checkout_that_is_seen_through_a_link(sandbox: Sandbox, tools: str, line: str) -> None:
+    files, changes, added = LINKED[line]
+    with behind_a_link(sandbox, tools, files, line) as made:
+        made.harness.run(made.base)
+        run = made.harness.run(made.draft(changes))
+        assert run.status is SuiteStatus.OK and added in run.passed, run.detail
+        told = of_change(made.draft(changes), seen(made, changes))
+        assert told.ran and told.missed and not told.absent
+
+
+def test_too_long_a_run_is_not_repeated(made: Bench) -> None:
+    assert "too long" in seen(made, CHANGE, seconds=1_000.0).absent
+
+
+def test_a_report_is_data() -> None:
+    """It comes out of a process in which anybody's code runs."""
+    read = TRACERS["python-pytest"].read
+    rows = ['["a.py", 1, 2]', '["a.py", 2.5]', '["../x", 1]', "[]", "7", "{", '["a.py", true]', "[" * 9_000, "\\xff"]
+    data = "\n".join(rows).encode() + b"\n\xff\xfe\n"
+    ((path, told),) = read(Collected({"code": data, "ran": data}, b""), {"a.py": b""}).items()
+    assert path == "a.py" and told.ran == {1, 2}
+    assert not any(read(Collected(reports, b""), {"a.py": b""}) for reports in ({}, {"code": data}))
+
+
+@pytest.mark.parametrize("name", ["python3.8", "python3.11", "python3.12", "python3.13", "python3.14"])
+def test_interpreters_of_this_machine(name: str, tmp_path: Path) -> None:
+    python = shutil.which(name)
+    if python is None or subprocess.run([python, "-c", ""], capture_output=True).returncode:
+        pytest.skip(f"there is no {name} here")
+    (tmp_path / "sign.py").write_text(NEW)
+    watch = TRACERS["python-pytest"].watch(["sign.py"], str(tmp_path))
+    for file, content in watch.files.items():
+        (tmp_path / file).write_bytes(content)
+    asked = json.loads(watch.env["GRAFTSMITH_LINES"]) | {"report": str(tmp_path)}
+    env = {"PYTHONPATH": str(tmp_path), "GRAFTSMITH_LINES": json.dumps(asked)}
+    code = "from sign import aside, sign\nsign(1), sign(0), aside()"
+    subprocess.run([python, "-c", code], env=env, cwd=tmp_path, check=True)
+    reports = {file: (tmp_path / file).read_bytes() for file in ("code", "ran")}
+    (told,) = TRACERS["python-pytest"].read(Collected(reports, b""), {"sign.py": b""}).values()
+    assert told.code - told.ran in ({8, 9}, {8}, {9})
+
+
+def test_this_interpreter_is_watched_by_trace_or_monitoring() -> None:
+    assert hasattr(sys, "monitoring") == (sys.version_info >= (3, 12))
+
+
+# ── node ──
 
 
 @needs_node
@@ -185,9 +208,10 @@ def test_a_script_that_a_loader_has_translated_is_not_judged() -> None:
     function = {"ranges": [{"startOffset": 0, "endOffset": 6, "count": 1}]}
     report = {"result": [{"url": "file:///v/a%20b.js", "functions": [function]}, {"url": "node:fs", "functions": []}]}
     reports = {"coverage-1.json": json.dumps(report).encode(), "coverage-2.json": b"{", "other": b"{}"}
-    assert read(reports, {"a b.js": b"x = 1\n"}, "/v")["a b.js"].ran == {1}
-    assert read(reports, {"a b.js": b"let x = 1\n"}, "/v") == {}
-    assert read(reports, {"a b.js": b"x = 1\n"}, "/elsewhere") == {}
+    here = Collected(reports, b"", ("/w", "/v"))
+    assert read(here, {"a b.js": b"x = 1\n"})["a b.js"].ran == {1}
+    assert read(here, {"a b.js": b"let x = 1\n"}) == {}
+    assert read(replace(here, views=("/elsewhere",)), {"a b.js": b"x = 1\n"}) == {}
 
 
 TEXTS = st.lists(st.sampled_from([b"a", b"b", b"", b"c d"]), max_size=20).map(b"\n".join)
@@ -229,11 +253,11 @@ GO_TEST = (
 def test_go_says_by_blocks_which_lines_ran() -> None:
     tracer = TRACERS["go"]
     assert tracer.watch(["pay.go"], "/v").env == {"GOFLAGS": "-mod=mod -coverprofile=/report/go.cover -coverpkg=./..."}
-    seen = tracer.read({"go.cover": PROFILE}, {"pay.go": PAY, "sub/pay.go": PAY, "absent.go": PAY}, "/v")
+    seen = tracer.read(Collected({"go.cover": PROFILE}, b""), {"pay.go": PAY, "sub/pay.go": PAY, "absent.go": PAY})
     assert seen.keys() == {"pay.go", "sub/pay.go"}
     assert (seen["pay.go"].code, seen["pay.go"].ran) == ({3, 4, 6}, {3, 4})
     assert seen["sub/pay.go"].ran == frozenset()
-    assert tracer.read({}, {"pay.go": PAY}, "/v") == {}
+    assert tracer.read(Collected({}, b""), {"pay.go": PAY}) == {}
 
 
 def test_lines_of_go_are_seen_by_its_own_coverage(bench: MakeBench) -> None:

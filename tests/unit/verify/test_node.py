@@ -172,7 +172,7 @@ TREE = Snapshot(
 
 
 def test_reports_of_jest_and_mocha() -> None:
-    found = node.read(Collected({"jest-0.json": json.dumps(JEST).encode()}, b""), TREE, "/v")
+    found = node.read(Collected({"jest-0.json": json.dumps(JEST).encode()}, b"", ("/v",)), TREE)
     assert found is not None
     assert found.outcomes == {
         "a.test.js::outer > ok": "passed",
@@ -182,12 +182,12 @@ def test_reports_of_jest_and_mocha() -> None:
     }
     assert found.uncollected == {"b.test.js"}
     assert found.messages["a.test.js::outer > bad"] == "no"
-    found = node.read(Collected({"mocha-0.json": json.dumps(MOCHA).encode()}, b""), TREE, "/v")
+    found = node.read(Collected({"mocha-0.json": json.dumps(MOCHA).encode()}, b"", ("/v",)), TREE)
     assert found is not None
     assert list(found.outcomes.values()) == ["passed", "failed", "skipped"]
     for damaged in (b"{", b"[]", b'{"testResults": 3}', b'{"testResults": [{}]}', b"[" * 100_000):
         with pytest.raises(Unreadable):
-            node.read(Collected({"jest-0.json": damaged}, b""), TREE, "/v")
+            node.read(Collected({"jest-0.json": damaged}, b"", ("/v",)), TREE)
 
 
 def test_the_runner_behind_a_script_is_found_and_told_to_report() -> None:
@@ -344,7 +344,7 @@ def test_scripts_that_call_scripts_are_followed() -> None:
 )
 def test_parts_that_make_no_sense_are_refused(reports: dict[str, bytes], says: str) -> None:
     with pytest.raises(Unreadable, match=says):
-        node.read(Collected(reports, b""), Snapshot({}), "/v")
+        node.read(Collected(reports, b"", ("/v",)), Snapshot({}))
 
 
 @pytest.mark.parametrize(

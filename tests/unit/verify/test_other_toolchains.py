@@ -17,7 +17,7 @@ from tests.unit.verify.conftest import MakeBench
 def read(toolchain: str, output: str = "", files: tuple[str, ...] = (), **reports: str) -> Report:
     named = {name.replace("_", "-").replace("--", "."): text.encode() for name, text in reports.items()}
     tree = Snapshot(dict.fromkeys(files, b""))
-    found = TOOLCHAINS[toolchain].read(Collected(named, output.encode()), tree, "/v")
+    found = TOOLCHAINS[toolchain].read(Collected(named, output.encode(), ("/v",)), tree)
     assert found is not None
     return found
 

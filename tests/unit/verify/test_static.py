@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import importlib.metadata
 import shutil
-from contextlib import ExitStack, suppress
+from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -19,7 +18,7 @@ from agent.verify.impact import importers
 from agent.verify.static import LINTERS, SHOWN, Linters, read, syntax, ways
 from sandbox import Sandbox
 from tests.unit.index.test_languages import SAMPLES
-from tests.unit.verify.conftest import Bench, MakeBench, make_environment
+from tests.unit.verify.conftest import Bench, MakeBench, behind_a_link, make_environment
 
 # Stands in for a linter that the target brings along: the real ones are looked for by `python3 -m NAME`.
 FLAKE8 = """
@@ -110,12 +109,9 @@ def test_only_new_findings_of_configured_linters_count(bench: MakeBench) -> None
 
 
 def test_a_tool_that_names_files_by_where_links_lead_to_is_understood(sandbox: Sandbox, tools: str) -> None:
-    """In a sandbox /var/tmp is a link to /tmp; without namespaces, the whole checkout is seen through one."""
     said = FLAKE8.replace('f"{path}:', 'f"{Path(path).resolve()}:')
     files = {".flake8": "[flake8]\n", "flake8.py": said, "a.py": "print(1)\n", "b/a.py": ""}
-    with TemporaryDirectory(dir="/var/tmp") as folder, ExitStack() as stack:
-        Path(folder).chmod(0o755)
-        made = Bench(Path(folder), stack, sandbox, files, path=tools)
+    with behind_a_link(sandbox, tools, files) as made:
         (check,) = linted(made, made.draft({"a.py": "print(1)\nprint(2)\n", "b/a.py": "print(1)\n"}))
         assert [found.place for found in check.found] == ["a.py:2", "b/a.py:1"]
 
