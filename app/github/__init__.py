@@ -2,12 +2,13 @@
 
 from app.github.app import Access, GitHubApp
 from app.github.errors import AnswerLost, CredentialsRefused, NotFound, PermissionMissing, Rejected
-from app.github.models import Commit, Issue, LineComment, Pull
+from app.github.models import Comment, Commit, Issue, LineComment, Pull
 from app.github.repository import Repository, TreeChange
 
 __all__ = [
     "Access",
     "AnswerLost",
+    "Comment",
     "Commit",
     "CredentialsRefused",
     "GitHubApp",

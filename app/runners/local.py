@@ -119,8 +119,8 @@ def _emptied(folder: Path) -> None:
 
 
 def result_of(folder: Path) -> RunResult | None:
-    """The result of the run in ``folder``, once it has come to its end."""
+    """The result of the run in ``folder``, once it has come to its end. What a later version has added is passed over."""
     try:
-        return RunResult.model_validate_json((folder / RESULT).read_bytes())
+        return RunResult.model_validate_json((folder / RESULT).read_bytes(), extra="ignore")
     except (FileNotFoundError, ValidationError):
         return None

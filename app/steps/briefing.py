@@ -17,7 +17,7 @@ from app.jobs.workflow import Work
 from app.report.facts import PULL_MARK
 from app.steps.asked import Asked, joined, of_our_pull, standing
 from app.steps.files import Brief
-from app.steps.remarks import TRUSTED, remarks
+from app.steps.remarks import is_heard, remarks, told
 from app.steps.site import Site
 from app.steps.visible import visible
 from app.webhooks.events import issue_of
@@ -116,15 +116,13 @@ class Briefing:
         delivery = await asyncio.to_thread(self._site.store.delivery, work.job.delivery_id)
         then = issue_of(delivery.excerpt) if delivery else None
         asked = datetime.fromtimestamp(work.job.created_at, UTC)
-        said = [
-            visible(comment.body)
+        comments = [
+            comment
             for comment in await repository.comments(command.number)
-            if comment.author_association in TRUSTED
-            and not comment.user.is_bot
-            and comment.id != command.comment_id
-            and datetime.fromisoformat(comment.created_at) <= asked
-            and not comment.body.lstrip().startswith("/agent")
+            if comment.id == command.comment_id
+            or (is_heard(comment) and datetime.fromisoformat(comment.created_at) <= asked)
         ]
+        said = [text for comment in comments if (text := told(comment))]
         task = Task(
             title=then.title if then and then.title else issue.title,
             body=(then.body or "") if then and then.title else issue.body,

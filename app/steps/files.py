@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from agent.files import replace_file
-from agent.record import RESULT
 from agent.types import ChangeSet, Mode, Plan, RunResult, Task, Value
 from app.places import BRIEF, Places
+from app.runners.local import result_of
 
 PATCH, ACCOUNT = "change.patch", "account.md"
 _RESULT = "result.json"
@@ -52,8 +52,7 @@ class Files(Places):
 
     def result(self, job_id: str) -> RunResult | None:
         """Of the job's own run; those after it only measure the same change again."""
-        content = self._content(self.run(job_id, 1) / RESULT)
-        return None if content is None else RunResult.model_validate_json(content, extra="ignore")
+        return result_of(self.run(job_id, 1))
 
     def told_result(self, job_id: str) -> RunResult | None:
         """What the ending speaks of: the last measuring, where the branch moved and the change was tested again."""

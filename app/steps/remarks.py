@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from app.github import LineComment
+from app.github import Comment, LineComment
 from app.jobs.types import Command
 from app.steps.asked import joined
 from app.steps.visible import visible
+from app.webhooks.commands import talk
 
-TRUSTED: Final = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
+_TRUSTED: Final = frozenset({"OWNER", "MEMBER", "COLLABORATOR"})
 """How somebody stands to the repository whose words may reach a model unasked."""
 _MOST: Final = 50
 _LINE_CHARS: Final = 200
@@ -24,22 +25,24 @@ def remarks(command: Command, found: Sequence[LineComment]) -> str:
         found: all comments on lines of the pull request, oldest first.
     """
     if command.review_id is not None:
-        said = [one for one in found if one.review_id == command.review_id and not _is_command(one)]
-        return joined(*(f"On {_place(one)}:\n{visible(one.body)}" for one in said[:_MOST]))
+        said = [(one, text) for one in found if one.review_id == command.review_id and (text := told(one))]
+        return joined(*(f"On {_place(one)}:\n{text}" for one, text in said[:_MOST]))
     asking = next((one for one in found if one.id == command.line_comment_id), None)
     if asking is None:  # deleted since
         return ""
     before = [one for one in found if _first(one) == _first(asking) and one.created_at <= asking.created_at]
-    heard = [
-        one for one in before if one.id != asking.id and one.author_association in TRUSTED and not _is_command(one)
-    ]
-    said_before = (f"Said there before:\n{visible(one.body)}" for one in heard[-_MOST:])
-    return joined(f"This is about {_place(asking)}.", *said_before)
+    heard = [text for one in before if (one.id == asking.id or is_heard(one)) and (text := told(one))]
+    return joined(f"This is about {_place(asking)}.", *(f"Said there before:\n{text}" for text in heard[-_MOST:]))
 
 
-def _is_command(comment: LineComment) -> bool:
-    """It has a job of its own."""
-    return comment.body.lstrip().startswith("/agent")
+def is_heard(comment: Comment) -> bool:
+    """Whether what somebody says may reach a model though they have not asked us anything."""
+    return comment.author_association in _TRUSTED and not comment.user.is_bot
+
+
+def told(comment: Comment) -> str:
+    """What a comment tells a model; a command in it has a job of its own."""
+    return visible(talk(comment.body)).strip()
 
 
 def _first(comment: LineComment) -> int:

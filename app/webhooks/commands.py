@@ -29,6 +29,8 @@ class Found(NamedTuple):
     word: Word | None
     text: str
     details: str
+    before: str = ""
+    """What is said in the comment before the command."""
 
 
 def find(body: str) -> Found | None:
@@ -43,8 +45,15 @@ def find(body: str) -> Found | None:
         if match := _TRIGGER.match(lines[number]):
             text = lines[number][match.end() :].strip()
             first = text.split(maxsplit=1)[0].lower() if text else ""
-            return Found(_WORDS.get(first), text, _details(lines, number + 1, blocks))
+            before = "\n".join(lines[:number]).strip()
+            return Found(_WORDS.get(first), text, _details(lines, number + 1, blocks), before)
     return None
+
+
+def talk(body: str) -> str:
+    """What ``body`` says to people: all but its command, and what belongs to that."""
+    found = find(body)
+    return body if found is None else found.before
 
 
 def _blocks(body: str) -> list[Token]:

@@ -46,6 +46,7 @@ def test_a_comment_commands_and_is_acknowledged(flow: World) -> None:
     comment = repo.comment(number, f"I can see it too.\n\n/agent fix {BUG}", by="maria")
     job = flow.ended(repo)
     assert outcome(job) is Outcome.PROPOSED
+    assert flow.brief(job).task.comments == ("I can see it too.",)
     assert "eyes" in next(c.reactions for c in repo.comments(number) if c.id == comment)
     (pull,) = flow.pulls(repo)
     assert "None" not in (pull.body or "")

@@ -49,7 +49,7 @@ def test_a_review_that_requests_changes_is_carried_out(flow: World) -> None:
     repo.review(pull.number, "Nearly.", event="REQUEST_CHANGES", lines=[("widget.py", 2, said)], by="maria")
     job = flow.ended(repo, 1)
     assert outcome(job) is Outcome.UPDATED, job.ending
-    assert flow.brief(job).task.request == f"Nearly.\n\nOn widget.py, line 2 (return sum(items)):\n{scripts.REMARKED} "
+    assert flow.brief(job).task.request == f"Nearly.\n\nOn widget.py, line 2 (return sum(items)):\n{scripts.REMARKED}"
     assert b"sum(item for item in items)" in repo.read("widget.py", pull.head_ref)
     assert len(flow.pulls(repo)) == 1
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.jobs.types import Word
-from app.webhooks.commands import Found, find
+from app.webhooks.commands import find, talk
 
 NOT_COMMANDS = {
     "quoted": "> /agent fix the parser\n\nI disagree",
@@ -37,6 +37,7 @@ NOT_COMMANDS = {
 @pytest.mark.parametrize("body", NOT_COMMANDS.values(), ids=NOT_COMMANDS.keys())
 def test_text_about_commands_is_no_command(body: str) -> None:
     assert find(body) is None
+    assert talk(body) == body
 
 
 @pytest.mark.parametrize(
@@ -53,7 +54,9 @@ def test_text_about_commands_is_no_command(body: str) -> None:
     ],
 )
 def test_command_at_the_start_of_a_line(body: str) -> None:
-    assert find(body) == Found(Word.FIX, "fix the parser", "")
+    found = find(body)
+    assert found is not None and found[:3] == (Word.FIX, "fix the parser", "")
+    assert talk(body) == found.before and body.replace("\r", "").startswith(found.before)
 
 
 def test_text_is_kept_as_written() -> None:
