@@ -119,7 +119,7 @@ def _emptied(folder: Path) -> None:
 
 
 def result_of(folder: Path) -> RunResult | None:
-    """The result of the run in ``folder``, once it has come to its end. What a later version has added is passed over."""
+    """The result of the run in ``folder``, once it has ended. Fields that a later version has added are passed over."""
     try:
         return RunResult.model_validate_json((folder / RESULT).read_bytes(), extra="ignore")
     except (FileNotFoundError, ValidationError):
