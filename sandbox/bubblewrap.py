@@ -25,7 +25,7 @@ from sandbox.egress.way import Way
 from sandbox.errors import SandboxBroken, SandboxUnavailable
 from sandbox.output import Output
 from sandbox.text import clean
-from sandbox.types import Cancelled, Command, End, Finished, Isolation, Limits, OnOutput
+from sandbox.types import Cancelled, Command, End, Finished, Isolation, Limits
 from sandbox.users import LeasedUser, threads_of
 
 
@@ -63,7 +63,6 @@ class Bubblewrap:
         self,
         command: Command,
         *,
-        on_output: OnOutput | None = None,
         cancelled: Cancelled | None = None,
         log: Path | None = None,
     ) -> Finished:
@@ -84,7 +83,6 @@ class Bubblewrap:
                 {child.stdout: output},
                 wall_s=command.limits.wall_s,
                 stop=_stop(child.pid, command, cancelled, group),
-                on_output=on_output,
                 gentle=False,
             )
             _end_namespace(status)

@@ -28,7 +28,7 @@ from sandbox.egress.proxy import Proxy
 from sandbox.egress.way import on_loopback, ready
 from sandbox.errors import SandboxBroken, SandboxUnavailable
 from sandbox.output import Output
-from sandbox.types import Cancelled, Command, End, Finished, Isolation, Limits, Mount, OnOutput
+from sandbox.types import Cancelled, Command, End, Finished, Isolation, Limits, Mount
 from sandbox.users import RANGE, LeasedUser, kill_all, processes_of, reap
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
@@ -75,7 +75,6 @@ class ContainerFallback:
         self,
         command: Command,
         *,
-        on_output: OnOutput | None = None,
         cancelled: Cancelled | None = None,
         log: Path | None = None,
     ) -> Finished:
@@ -98,7 +97,6 @@ class ContainerFallback:
                 {child.stdout: output},
                 wall_s=command.limits.wall_s,
                 stop=self._stop(command, home, cancelled, group),
-                on_output=on_output,
                 gentle=False,
             )
             self._end_all()

@@ -17,12 +17,11 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import IO, Self
 
 from sandbox.errors import CommandNotFound, SandboxError
 from sandbox.output import Output
-from sandbox.types import Cancelled, End, Finished, Limits, OnOutput
+from sandbox.types import Cancelled, End, Finished, Limits
 
 DEFAULT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 CLEAN_ENV: Mapping[str, str] = {"PATH": DEFAULT_PATH, "HOME": "/nonexistent", "LANG": "C.UTF-8", "LC_ALL": "C.UTF-8"}
@@ -43,7 +42,6 @@ def run(
     env: Mapping[str, str] | None = None,
     stdin: bytes = b"",
     limits: Limits | None = None,
-    on_output: OnOutput | None = None,
     cancelled: Cancelled | None = None,
     log: Path | None = None,
     split_stderr: bool = False,
@@ -53,8 +51,7 @@ def run(
     Args:
         env: the whole environment; ``None`` is a clean minimal one. Nothing is inherited.
         limits: only ``wall_s``, ``output_bytes`` (of each stream) and ``log_bytes`` hold here.
-        on_output: gets raw chunks as they come; its exceptions end the command and pass through.
-        cancelled: asked every few hundredths of a second.
+        cancelled: asked every few hundredths of a second; its exceptions end the command and pass through.
         log: file for the raw bytes; replaced if it is there. Not together with ``split_stderr``.
         split_stderr: fill ``Finished.stdout`` and ``Finished.stderr`` apart.
 
@@ -71,7 +68,7 @@ def run(
         if split_stderr:
             outputs[child.stderr] = Output(limits.output_bytes)
         stop = stop_when(cancelled)
-        ending = supervise(child, outputs, wall_s=limits.wall_s, stop=stop, on_output=on_output, gentle=True)
+        ending = supervise(child, outputs, wall_s=limits.wall_s, stop=stop, gentle=True)
         return finished(ending, *outputs.values(), log=log)
 
 
@@ -193,7 +190,6 @@ def supervise(
     *,
     wall_s: float,
     stop: Stop,
-    on_output: OnOutput | None = None,
     gentle: bool,
     stdin: bytes = b"",
 ) -> Ending:
@@ -208,7 +204,7 @@ def supervise(
         stack.callback(_await_group, child.pid)
         stack.callback(child.wait)
         stack.callback(_kill_group, child.pid, signal.SIGKILL)  # runs first; before the wait the id can't be reused
-        watch = stack.enter_context(_Watch(child.pid, outputs, on_output))
+        watch = stack.enter_context(_Watch(child.pid, outputs))
         if child.stdin is not None:
             watch.feed(child.stdin, stdin)
         forced = _until_end(watch, started + wall_s, stop)
@@ -234,10 +230,9 @@ def _until_end(watch: _Watch, deadline: float, stop: Stop) -> End | None:
 class _Watch:
     """The pipes of a child and its end, in one selector."""
 
-    def __init__(self, pid: int, outputs: Mapping[IO[bytes] | None, Output], on_output: OnOutput | None) -> None:
+    def __init__(self, pid: int, outputs: Mapping[IO[bytes] | None, Output]) -> None:
         self._selector = selectors.DefaultSelector()
         self._pidfd = os.pidfd_open(pid)
-        self._on_output = on_output
         self._unfed = memoryview(b"")
         self._selector.register(self._pidfd, selectors.EVENT_READ)
         for pipe, output in outputs.items():
@@ -247,7 +242,7 @@ class _Watch:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._selector.close()
         os.close(self._pidfd)
 
@@ -301,8 +296,6 @@ class _Watch:
             self._selector.unregister(key.fileobj)
             return 0
         key.data.add(chunk)
-        if self._on_output is not None:
-            self._on_output(chunk)
         return len(chunk)
 
 
@@ -321,7 +314,7 @@ class Conversation:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property

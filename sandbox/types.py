@@ -16,7 +16,6 @@ _WORDS, _WORD_BYTES, _WORDS_BYTES = 8_000, 128 * 1024, 3 * MIB // 2
 """What bubblewrap takes (9,000 with its own options) and what Linux takes (MAX_ARG_STRLEN, a quarter of the usual
 stack), less some room for what a sandbox adds."""
 
-OnOutput = Callable[[bytes], None]
 Cancelled = Callable[[], bool]
 
 
@@ -164,7 +163,6 @@ class Sandbox(Protocol):
         self,
         command: Command,
         *,
-        on_output: OnOutput | None = None,
         cancelled: Cancelled | None = None,
         log: Path | None = None,
     ) -> Finished:

@@ -11,7 +11,6 @@ import socket
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from types import TracebackType
 from typing import Final, Self
 
 from sandbox.egress.head import Malformed, Request, parse
@@ -51,7 +50,7 @@ class Proxy:
         self._thread.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         with suppress(RuntimeError):  # the loop is closed: it has ended by itself
             self._loop.call_soon_threadsafe(self._task.cancel)
         self._thread.join()

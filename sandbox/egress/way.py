@@ -9,7 +9,6 @@ import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Final, Self
 
 from sandbox.egress.policy import Egress, variables
@@ -30,7 +29,7 @@ class Way:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
+    def __exit__(self, *_: object) -> None:
         self._ours.close()
         self._theirs.close()
 

@@ -19,7 +19,7 @@ from sandbox.container import ContainerFallback
 from sandbox.errors import SandboxUnavailable
 from sandbox.process import DEFAULT_PATH
 from sandbox.toolchain import mounts_for
-from sandbox.types import Cancelled, Command, Finished, Mount, OnOutput, Sandbox
+from sandbox.types import Cancelled, Command, Finished, Mount, Sandbox
 from sandbox.users import processes_of
 
 Kind = Bubblewrap | ContainerFallback
@@ -69,12 +69,11 @@ def shell(sandbox: Sandbox) -> Shell:
         line: str,
         *,
         cwd: str = "/",
-        on_output: OnOutput | None = None,
         cancelled: Cancelled | None = None,
         **facts: object,
     ) -> Finished:
         command = Command(("sh", "-c", line), cwd=cwd, **facts)  # type: ignore[arg-type]
-        return sandbox.run(command, on_output=on_output, cancelled=cancelled)
+        return sandbox.run(command, cancelled=cancelled)
 
     return run
 

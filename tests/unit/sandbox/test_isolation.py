@@ -293,16 +293,18 @@ try:
         {what}
 except (OSError, RuntimeError):
     print('stopped at', made, flush=True)
+time.sleep(0.2)  # to be looked at
 os._exit(0)
 """
     place = cgroup.find() if grouped else None
     command = Command((python[0], "-c", source), cwd="/", mounts=python[1], limits=Limits(wall_s=20, pids=64))
 
-    def look(chunk: bytes) -> None:
+    def look() -> bool:
         for folder in place.folders if place else ():
             bounds.update(file.read_text() for file in folder.glob(f"graftsmith-{os.getpid()}-*/pids.max"))
+        return False
 
-    finished = KINDS[kind](groups=grouped).run(command, on_output=look)
+    finished = KINDS[kind](groups=grouped).run(command, cancelled=look)
 
     assert finished.output.startswith(b"stopped at ")
     assert int(finished.output.split()[2]) <= 80
@@ -438,22 +440,21 @@ def test_nothing_changes_a_tree_once_its_command_has_ended(shell: Shell, checkou
     assert (checkout.source / "now").read_bytes() == seen
 
 
-def test_a_command_is_cancelled(shell: Shell) -> None:
-    flag = threading.Event()
-    line = "trap '' TERM; echo ready; sleep 66.25"
+def test_a_command_is_cancelled(shell: Shell, checkout: Mount) -> None:
+    line = "trap '' TERM; echo ready; touch there; sleep 66.25"
 
-    finished = shell(line, on_output=lambda chunk: flag.set(), cancelled=flag.is_set)
+    finished = shell(line, cwd=checkout.target, mounts=(checkout,), cancelled=(checkout.source / "there").exists)
 
     assert finished.end is End.CANCELLED
     assert finished.output == b"ready\n"
 
 
-def test_a_failing_listener_leaves_nothing_behind(shell: Shell) -> None:
-    def fail(chunk: bytes) -> None:
-        raise RuntimeError("listener")
+def test_a_failing_caller_leaves_nothing_behind(shell: Shell) -> None:
+    def fail() -> bool:
+        raise RuntimeError("whoever asks for the command")
 
-    with pytest.raises(RuntimeError, match="listener"):
-        shell("echo x; setsid sleep 67.25", on_output=fail)
+    with pytest.raises(RuntimeError, match="whoever asks"):
+        shell("setsid sleep 67.25", cancelled=fail)
 
 
 @pytest.mark.parametrize("kind", ["Bubblewrap()", "ContainerFallback('a test')"])
@@ -464,15 +465,14 @@ from sandbox.bubblewrap import Bubblewrap
 from sandbox.container import ContainerFallback
 from sandbox.types import Command
 sandbox = {kind}
-tell = lambda chunk: print("ready", flush=True)
-sandbox.run(Command(("sh", "-c", "sleep 0.3; echo; exec sleep 68.25"), cwd="/"), on_output=tell)
+sandbox.run(Command(("sh", "-c", "sleep 0.3; exec sleep 68.25"), cwd="/"))
 """
     env = {**process.CLEAN_ENV, "PYTHONPATH": str(ROOT)}
     with process.Conversation([sys.executable, "-c", source], env=env) as talk:
-        try:
-            talk.read_line()
-        except process.SandboxError:
-            pytest.skip("this kind does not start here")
+        while not _sleeping():
+            if not talk.alive:
+                pytest.skip("this kind does not start here")
+            time.sleep(0.02)
     # Leaving the conversation kills the process that has the sandbox.
     deadline = time.monotonic() + 10
     while _sleeping() and time.monotonic() < deadline:

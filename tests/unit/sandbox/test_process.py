@@ -52,22 +52,22 @@ def test_a_program_that_ignores_the_polite_signal_is_killed() -> None:
 
 
 def test_a_program_may_clean_up_when_it_is_cancelled(tmp_path: Path) -> None:
-    flag = threading.Event()
-    line = f"trap 'echo cleaned; exit' TERM; echo ready; while :; do sleep 0.05; done # {tmp_path}"
+    there = tmp_path / "there"
+    line = f"trap 'echo cleaned; exit' TERM; echo ready; touch '{there}'; while :; do sleep 0.05; done"
 
-    finished = process.run(["sh", "-c", line], on_output=lambda chunk: flag.set(), cancelled=flag.is_set)
+    finished = process.run(["sh", "-c", line], cancelled=there.exists)
 
     assert finished.end is End.CANCELLED
     assert finished.output.startswith(b"ready\n")
     assert finished.output.endswith(b"cleaned\n")
 
 
-def test_a_failing_listener_ends_the_program() -> None:
-    def fail(chunk: bytes) -> None:
-        raise RuntimeError("listener")
+def test_a_failing_caller_ends_the_program() -> None:
+    def fail() -> bool:
+        raise RuntimeError("whoever asks for it")
 
-    with pytest.raises(RuntimeError, match="listener"):
-        process.run(["sh", "-c", "echo x; sleep 63.25"], on_output=fail)
+    with pytest.raises(RuntimeError, match="whoever asks"):
+        process.run(["sleep", "63.25"], cancelled=fail)
     assert not _alive("63.25")
 
 
