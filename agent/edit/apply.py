@@ -11,7 +11,6 @@ from itertools import pairwise
 
 from agent.edit import omission
 from agent.edit.match import NO_MATCH, EditRefused, line_of, locate, unified
-from agent.edit.syntax import SyntaxCheck
 from agent.edit.text import Text
 
 
@@ -35,12 +34,11 @@ class _Change:
         return flat[: self.start] + self.new + flat[self.end :]
 
 
-def edited(path: str, data: bytes, edits: Sequence[Edit], *, check: SyntaxCheck | None = None) -> bytes:
+def edited(path: str, data: bytes, edits: Sequence[Edit]) -> bytes:
     """The file with all ``edits`` made. Each is matched against the file as it was given.
 
     Args:
-        path: for messages, and to tell prose from code.
-        check: refuses a result that parses worse than ``data``; ``None`` checks nothing.
+        path: to tell prose from code.
 
     Raises:
         EditRefused: none of the edits was made; says which one and why.
@@ -58,12 +56,10 @@ def edited(path: str, data: bytes, edits: Sequence[Edit], *, check: SyntaxCheck 
             if len(edits) == 1:
                 raise
             raise EditRefused(f"Edit {number} of {len(edits)}: {error.what}", why=error.why, todo=error.todo) from error
-    return _finish(path, data, file, _ordered(flat, changes), check)
+    return _applied(file, _ordered(flat, changes))
 
 
-def inserted(
-    path: str, data: bytes, anchor: str, text: str, *, before: bool = False, check: SyntaxCheck | None = None
-) -> bytes:
+def inserted(path: str, data: bytes, anchor: str, text: str, *, before: bool = False) -> bytes:
     """The file with ``text`` as lines of its own after (or before) the lines that ``anchor`` stands in.
 
     Raises:
@@ -84,10 +80,10 @@ def inserted(
         raise EditRefused(f"The text stands there already, line {line_of(flat, at)}", todo="Go on with the next step")
     if at == len(flat) and not flat.endswith("\n") and flat:
         lines = "\n" + lines[:-1]  # the last line has no newline, and the new last one gets none either
-    return _finish(path, data, file, [_Change(at, at, lines)], check)
+    return _applied(file, [_Change(at, at, lines)])
 
 
-def replaced(path: str, data: bytes, first: int, last: int, text: str, *, check: SyntaxCheck | None = None) -> bytes:
+def replaced(path: str, data: bytes, first: int, last: int, text: str) -> bytes:
     """The file with lines ``first`` to ``last`` (from 1, both included) replaced by ``text``, which takes over the
     indentation of the first of them. Decorators stay when ``text`` begins without one.
 
@@ -109,7 +105,7 @@ def replaced(path: str, data: bytes, first: int, last: int, text: str, *, check:
     if new == "\n".join(old):
         raise EditRefused("The edit changes nothing", todo="Go on with the next step")
     start = sum(len(line) + 1 for line in lines[: first - 1])
-    return _finish(path, data, file, [_Change(start, start + len("\n".join(old)), new)], check)
+    return _applied(file, [_Change(start, start + len("\n".join(old)), new)])
 
 
 _DECORATORS = ("@", "#[")
@@ -138,14 +134,14 @@ def _indentation(line: str) -> str:
     return line[: len(line) - len(line.lstrip())]
 
 
-def written(path: str, data: bytes | None, content: str, *, check: SyntaxCheck | None = None) -> bytes:
+def written(path: str, data: bytes | None, content: str) -> bytes:
     """The whole file as ``content``; an existing one keeps its encoding, byte order mark and line endings.
 
     Args:
         data: the existing file, ``None`` for a new one.
 
     Raises:
-        EditRefused: the content leaves something out, or does not parse.
+        EditRefused: the content leaves something out, or is there already.
         NotText: the existing file is binary, or can't hold a character.
     """
     flat = unified(content)
@@ -154,8 +150,6 @@ def written(path: str, data: bytes | None, content: str, *, check: SyntaxCheck |
     result = file.with_text(flat.replace("\n", file.newline) if data is not None else flat).encode()
     if result == data:
         raise EditRefused("The file holds exactly that already", todo="Go on with the next step")
-    if check is not None:
-        check(path, data, result)
     return result
 
 
@@ -228,27 +222,20 @@ def _ordered(flat: str, changes: Sequence[_Change]) -> list[_Change]:
 # ── putting it together ──────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _finish(path: str, data: bytes, file: Text, changes: Sequence[_Change], check: SyntaxCheck | None) -> bytes:
-    original = file.text
-    flat = unified(original)
-    position = _positions(original, flat)
+def _applied(file: Text, changes: Sequence[_Change]) -> bytes:
+    position = _positions(file.text)
     pieces = []
     last = 0
     for change in changes:
         start, end = position(change.start), position(change.end)
-        pieces += [original[last:start], _with_endings(file, start, end, change.new)]
+        pieces += [file.text[last:start], _with_endings(file, start, end, change.new)]
         last = end
-    result = file.with_text("".join(pieces) + original[last:]).encode()
-    if check is not None:
-        check(path, data, result)
-    return result
+    return file.with_text("".join(pieces) + file.text[last:]).encode()
 
 
-def _positions(original: str, flat: str) -> Callable[[int], int]:
-    """Where a position of the text with ``\\n`` ends is in the text as stored."""
-    if len(original) == len(flat):
-        return lambda position: position
-    ends = [match.start() - number for number, match in enumerate(re.finditer("\r\n", original))]
+def _positions(text: str) -> Callable[[int], int]:
+    """Where a position of the text with ``\\n`` ends is in ``text`` as stored."""
+    ends = [match.start() - number for number, match in enumerate(re.finditer("\r\n", text))]
     return lambda position: position + bisect_left(ends, position)
 
 
@@ -258,20 +245,19 @@ def _with_endings(file: Text, start: int, end: int, new: str) -> str:
         return new
     if file.text.count("\r\n") == file.text.count("\n"):
         return new.replace("\n", "\r\n")
-    old, lines = _lines(file.text[start:end]), _lines(new)
-    endings = _kept_endings(old, lines)
+    lines = _lines(new)
     last = _neighbour(file, start, end)
     pieces = []
-    for line, kept in zip(lines, endings, strict=True):
+    for (line, ending), kept in zip(lines, _kept_endings(_lines(file.text[start:end]), lines), strict=True):
         last = kept or last
-        pieces.append(line[0] + (last if line[1] else ""))
+        pieces.append(line + (last if ending else ""))
     return "".join(pieces)
 
 
 def _lines(text: str) -> list[tuple[str, str]]:
     """(line, its ending); the last one has none."""
-    lines = [(line[:-1], "\r\n") if line.endswith("\r") else (line, "\n") for line in text.split("\n")]
-    return [*lines[:-1], (text.rsplit("\n", 1)[-1], "")]
+    *lines, last = text.split("\n")
+    return [*((line[:-1], "\r\n") if line.endswith("\r") else (line, "\n") for line in lines), (last, "")]
 
 
 def _kept_endings(old: list[tuple[str, str]], new: list[tuple[str, str]]) -> list[str]:

@@ -20,9 +20,6 @@ from agent.edit.match import EditRefused
 from agent.index import outline
 from agent.index.languages import language_by_head, language_by_name
 
-SyntaxCheck = Callable[[str, bytes | None, bytes], None]
-"""(path, bytes before, bytes after): raises ``EditRefused`` when the change breaks the file."""
-
 _SHOWN: Final = 120
 
 

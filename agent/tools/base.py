@@ -9,7 +9,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
-from agent.edit.syntax import Syntax, SyntaxCheck
+from agent.edit.syntax import Syntax
 from agent.index.index import Index
 from agent.steps import Checkpoints, Progress
 from agent.tree import Draft
@@ -90,7 +90,7 @@ class ToolContext:
     """A person has approved the plan, word for word."""
     plan_first: bool = False
     """Nothing is done before there is a plan."""
-    syntax: SyntaxCheck = field(default_factory=Syntax)
+    syntax: Syntax = field(default_factory=Syntax)
     checkpoints: Checkpoints = field(init=False)
     told_unchanged: bool = False
     """The model was told that it finished without a change; when it insists, that is its conclusion."""

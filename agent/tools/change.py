@@ -11,7 +11,12 @@ from agent.types import FileMode
 def changed(
     context: ToolContext, path: str, before: bytes | None, after: bytes, mode: FileMode | None = None
 ) -> ToolResult:
-    """The draft with ``after`` at ``path``, and a line that says which lines are new."""
+    """The draft with ``after`` at ``path``, and a line that says which lines are new.
+
+    Raises:
+        EditRefused: the file would no longer parse.
+    """
+    context.syntax(path, before, after)
     draft = context.draft.with_file(path, after, mode)
     text = shown(Text.decode(after).text)
     if before is None:

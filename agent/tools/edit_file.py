@@ -45,7 +45,7 @@ def run(context: ToolContext, arguments: EditFile) -> ToolResult:
     path = writable(context, arguments.path)
     before = context.draft.read(path)
     edits = [edit.Edit(one.search, one.replace) for one in arguments.edits]
-    after = edit.edited(path, before, edits, check=context.syntax)
+    after = edit.edited(path, before, edits)
     return changed(context, path, before, after)
 
 

@@ -18,9 +18,7 @@ class Insert(Arguments):
 def run(context: ToolContext, arguments: Insert) -> ToolResult:
     path = writable(context, arguments.path)
     before = context.draft.read(path)
-    after = edit.inserted(
-        path, before, arguments.anchor, arguments.text, before=arguments.where == "before", check=context.syntax
-    )
+    after = edit.inserted(path, before, arguments.anchor, arguments.text, before=arguments.where == "before")
     return changed(context, path, before, after)
 
 

@@ -28,7 +28,7 @@ def run(context: ToolContext, arguments: ReplaceSymbol) -> ToolResult:
         )
     before = context.draft.read(path)
     symbol = found[0]
-    after = edit.replaced(path, before, symbol.start, symbol.end, arguments.text, check=context.syntax)
+    after = edit.replaced(path, before, symbol.start, symbol.end, arguments.text)
     return changed(context, path, before, after)
 
 

@@ -17,7 +17,7 @@ class Write(Arguments):
 def run(context: ToolContext, arguments: Write) -> ToolResult:
     path = writable(context, arguments.path)
     before = context.draft.read(path) if path in context.draft else None
-    after = edit.written(path, before, arguments.content, check=context.syntax)
+    after = edit.written(path, before, arguments.content)
     mode = None if arguments.executable is None else "100755" if arguments.executable else "100644"
     return changed(context, path, before, after, mode)  # type: ignore[arg-type]
 
