@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from agent.context.frames import Frame, frames_in
+
 MAX_TEXT = 200_000
 """Characters that are read; nobody describes a bug in more."""
 
@@ -61,6 +63,7 @@ _CODE_LINE = re.compile(
 _TRACE_HEAD = re.compile(
     r"[ \t]*(?:Traceback \(most recent call last\)|During handling of the above exc|The above exception was the direct)"
 )
+_TRACE_LINE = re.compile(r"^[ \t]*(?:Traceback \(most recent|File \"|at \S+[ (]|-{10,}|#\d+ 0x|\.{3}$).*$", re.M)
 _TRACE_PLACE = re.compile(r"[ \t]*(?:File \"[^\"\n]{1,400}\", line \d+|at [^\n]{1,400}:\d+\)?\s*$)")
 
 _TITLE_TAG = re.compile(
@@ -96,45 +99,6 @@ _ERROR = re.compile(
     re.M,
 )
 _QUOTED = re.compile(r"\"([^\"\n]{12,200})\"|'([^'\n]{12,200})'|“([^”\n]{12,200})”")
-
-
-class Frame(NamedTuple):
-    """One frame of a traceback, or a place that the text points to."""
-
-    path: str
-    line: int
-    """0 where unknown."""
-    function: str
-
-
-_START = r"(?<![^\s:()'\"])"  # of a path: without it every character of a long word would be tried
-
-_FRAMES = (
-    # Python
-    re.compile(r"File \"([^\"\n]{1,400})\", line (\d+)(?:, in ([^\s,]{1,200}))?"),
-    # IPython: ``~/x/y.py in name(args)`` or ``File ~/x/y.py:12, in name``
-    re.compile(r"^(?:File )?((?:[~/.]|[A-Za-z]:)[^\s:()]{1,400}\.\w{1,4})(?::(\d+))?,? in (\w[\w.<>]{0,200})", re.M),
-    # pytest: ``path.py:12: Error`` and ``path.py:12: in name``
-    re.compile(r"^[ \t]*([^\s:\"']{1,400}\.\w{1,5}):(\d+): (?:in (\w+))?", re.M),
-    # JavaScript: ``at name (path:12:3)``
-    re.compile(
-        r"^[ \t]*at (?:(?:async|new) )?()?(?:\S+ )?\(?((?:file://)?[^\s():]{1,400}\.\w{1,5}):(\d+):\d+\)?", re.M
-    ),
-    # Java, Kotlin, Scala: ``at a.b.C.method(C.java:12)``
-    re.compile(r"^[ \t]*at ([\w.$]{1,300})\.([\w$<>]{1,200})\((\w{1,200}\.(?:java|kt|scala)):(\d+)\)", re.M),
-    # Go: ``\t/path/x.go:12 +0x1d``
-    re.compile(r"^[ \t]+(/?[^\s:]{1,400}\.go):(\d+)(?: \+0x[0-9a-f]+)?()$", re.M),
-    # Rust: ``at src/x.rs:12:5`` and ``panicked at src/x.rs:12:5``
-    re.compile(r"\bat (?:'[^'\n]{0,200}', )?([^\s:]{1,400}\.rs):(\d+):\d+()"),
-    # Ruby: ``path.rb:12:in `name'``
-    re.compile(_START + r"([^\s:]{1,400}\.rb):(\d+):in [`']([^'\n]{1,200})'"),
-    # PHP: ``path.php(12)`` and ``in /path.php:12`` / ``on line 12``
-    re.compile(_START + r"([^\s:()]{1,400}\.php)(?:\(|:| on line )(\d+)()"),
-    # C#: ``at A.B.M() in path.cs:line 12``
-    re.compile(r"^[ \t]*at ([\w.`<>]{1,300})\([^)\n]*\) in ([^\n]{1,400}):line (\d+)", re.M),
-    # C, C++ (gcc, gdb, sanitizers): ``path.c:12``
-    re.compile(_START + r"([^\s:()]{1,400}\.(?:c|cc|cpp|cxx|h|hpp|swift)):(\d+)(?::\d+)?()"),
-)
 
 
 class Issue(NamedTuple):
@@ -183,8 +147,8 @@ def read_issue(text: str) -> Issue:
     title = title.strip("# \t")
     title = title[_tag_end(title) :]
     prose, code = _split(body)
-    frames = _frames(text)
-    shown = _without_traces(code)
+    frames = frames_in(text)
+    shown = _TRACE_LINE.sub("", code)
     traced = {frame.path for frame in frames}
     return Issue(
         title=title,
@@ -250,33 +214,6 @@ def is_label(line: str) -> bool:
         return False
     found = _LETTERS.findall(line)
     return 0 < len(found) <= 10 and all(word.lower() in _TEMPLATE for word in found)
-
-
-def _frames(text: str) -> tuple[Frame, ...]:
-    found: dict[tuple[str, int], tuple[int, Frame]] = {}
-    for pattern in _FRAMES:
-        for match in pattern.finditer(text):
-            frame = _frame(match.groups())
-            found.setdefault((frame.path, frame.line), (match.start(), frame))
-    return tuple(frame for _, frame in sorted(found.values()))
-
-
-def _frame(groups: tuple[str | None, ...]) -> Frame:
-    values = [value or "" for value in groups]
-    line = next((int(value) for value in values if value.isdigit()), 0)
-    path = next((value for value in values if re.search(r"\.\w{1,5}$", value) and not value.isdigit()), values[0])
-    if len(values) == 4:  # Java: the package gives the folder
-        folder = values[0].rpartition(".")[0].replace(".", "/")
-        return Frame(f"{folder}/{values[2]}".lstrip("/"), int(values[3]), values[1])
-    function = next((value for value in values if value and value != path and not value.isdigit()), "")
-    return Frame(path.replace("\\", "/"), line, function.rpartition(".")[2])
-
-
-_TRACE_LINE = re.compile(r"^[ \t]*(?:Traceback \(most recent|File \"|at \S+[ (]|-{10,}|#\d+ 0x|\.{3}$).*$", re.M)
-
-
-def _without_traces(text: str) -> str:
-    return _TRACE_LINE.sub("", text)
 
 
 def _said(text: str) -> tuple[str, ...]:

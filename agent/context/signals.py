@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from agent.context.issue import Frame, Issue
+from agent.context.frames import Frame
+from agent.context.issue import Issue
 from agent.context.lexical import Lexical, Query, Scores, damped, query_of
 from agent.context.past import Past
 from agent.index.corpus import Floats
@@ -116,8 +117,8 @@ def _by_place(index: Index, issue: Issue, queries: Mapping[str, Query]) -> Signa
         "path names": path_words(index, queries["said"]),
         "path mentioned": mentioned_paths(issue, graph),
         "file named": named_files(issue, graph),
-        "links": frames_in(issue.links, graph),
-        "traceback": frames_in(issue.frames, graph),
+        "links": traced(issue.links, graph),
+        "traceback": traced(issue.frames, graph),
     }
 
 
@@ -230,7 +231,7 @@ def reached(path: str, graph: Graph) -> list[int]:
     return [graph.number[parts[-1]]] if parts and parts[-1] in graph.number else []
 
 
-def frames_in(frames: Sequence[Frame], graph: Graph) -> Floats:
+def traced(frames: Sequence[Frame], graph: Graph) -> Floats:
     """Files of a traceback; the frame nearest to the error counts most."""
     out = np.zeros(len(graph.paths), np.float32)
     depth = 0

@@ -6,7 +6,8 @@ from __future__ import annotations
 
 import pytest
 
-from agent.context.issue import Frame, read_issue
+from agent.context.frames import Frame
+from agent.context.issue import read_issue
 
 TRACES = {
     "python": ('  File "/home/u/site-packages/pkg/core.py", line 12, in compute\n    x\nValueError: bad value here',
@@ -20,6 +21,8 @@ TRACES = {
     "ruby": ("lib/core.rb:12:in `compute': bad (ArgumentError)", Frame("lib/core.rb", 12, "compute")),
     "php": ("#0 /srv/app/src/Core.php(12): compute()", Frame("/srv/app/src/Core.php", 12, "")),
     "c#": ("   at Acme.Core.Compute(Int32 x) in /srv/Core.cs:line 12", Frame("/srv/Core.cs", 12, "Compute")),
+    "c#, a short name": ("   at Acme.Core.Run(Int32 x) in /srv/Core.cs:line 12", Frame("/srv/Core.cs", 12, "Run")),
+    "python, a bare file": ('File "/usr/bin/tool", line 12, in Main.run', Frame("/usr/bin/tool", 12, "run")),
     "c": ("core.c:12:3: error: boom", Frame("core.c", 12, "")),
 }  # fmt: skip
 
