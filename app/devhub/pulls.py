@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 from app.devhub import issues
-from app.devhub.auth import Actor
+from app.devhub.auth import Actor, permission_of
 from app.devhub.errors import Refused, invalid, not_found
 from app.devhub.events import announce
 from app.devhub.git import Person
@@ -14,6 +15,7 @@ from app.devhub.hub import Hub
 from app.devhub.records import Issue, Pull, Repository
 from app.devhub.shapes import commits as commit_shapes
 from app.devhub.shapes import pulls as shapes
+from app.devhub.shapes.accounts import user
 
 
 def numbered(hub: Hub, repository: Repository, number: int) -> Pull:
@@ -203,6 +205,27 @@ def set_draft(hub: Hub, pull: Pull, actor: Actor, *, draft: bool) -> Pull:
         return pull
     pull = hub.store.change(pull, draft=draft)
     _tell(hub, pull, actor, "converted_to_draft" if draft else "ready_for_review")
+    return pull
+
+
+def ask_for_review(hub: Hub, pull: Pull, actor: Actor, logins: Iterable[str]) -> Pull:
+    """Ask people for a review; all of them or none."""
+    repository = hub.store.get(Repository, pull.repository_id)
+    author = issue_of(hub, pull).user_id
+    asked = [found for login in logins if (found := hub.user(login))]
+    if any(found.id == author for found in asked):
+        raise Refused(422, "Review cannot be requested from pull request author.")
+    outside = [found for found in asked if found.type != "User" or permission_of(hub.store, repository, found) is None]
+    if outside or not asked:
+        raise Refused(
+            422,
+            "Reviews may only be requested from collaborators. One or more of the users or teams you specified is "
+            f"not a collaborator of the {hub.full_name(repository)} repository.",
+        )
+    for found in asked:
+        if found.id not in pull.reviewer_ids:
+            pull = hub.store.change(pull, reviewer_ids=(*pull.reviewer_ids, found.id))
+            _tell(hub, pull, actor, "review_requested", requested_reviewer=user(hub, found))
     return pull
 
 

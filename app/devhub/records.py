@@ -174,6 +174,8 @@ class Pull(Record):
     base_sha: str
     draft: bool = False
     maintainer_can_modify: bool = False
+    reviewer_ids: tuple[int, ...] = ()
+    """Who has been asked for a review and has not given it."""
     merged_at: str | None = None
     merged_by_id: int | None = None
     merge_commit_sha: str | None = None

@@ -19,6 +19,7 @@ from app.devhub.records import (
     Reaction,
     Repository,
     Review,
+    ReviewComment,
     User,
     WorkflowRun,
 )
@@ -392,6 +393,14 @@ class Repo:
         with self._hub.store.transaction():
             pull, place = pulls.numbered(self._hub, self.record, number), reviews.Place(path, line)
             return reviews.comment(self._hub, pull, self._actor(by), body=body, place=place, commit_id=None).id
+
+    def reviewers(self, number: int) -> list[str]:
+        """Logins of those who have been asked for a review and have not given it."""
+        return [self._login(id) for id in pulls.numbered(self._hub, self.record, number).reviewer_ids]
+
+    def line_comments(self, number: int) -> list[ReviewComment]:
+        """Comments on lines of a pull request, oldest first."""
+        return self._hub.store.find(ReviewComment, pull_id=pulls.numbered(self._hub, self.record, number).id)
 
     def reviews(self, number: int) -> list[Review]:
         return self._hub.store.find(Review, pull_id=pulls.numbered(self._hub, self.record, number).id)

@@ -42,6 +42,9 @@ def submit(
             submitted_at=hub.stamp(),
         )
     )
+    left = tuple(id for id in pull.reviewer_ids if id != actor.user.id)
+    if left != pull.reviewer_ids:
+        pull = hub.store.change(pull, reviewer_ids=left)
     if announced:
         _tell(hub, pull, actor, "pull_request_review", "submitted", review=_for_event(hub, review))
     return review

@@ -103,6 +103,11 @@ class LineComment(Comment):
     thread: int | None = Field(None, alias="in_reply_to_id")
     """The first comment of the conversation that this one goes on with."""
 
+    @property
+    def first(self) -> int:
+        """The comment that its conversation began with."""
+        return self.thread or self.id
+
 
 class _Repo(Seen):
     id: int

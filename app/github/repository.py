@@ -178,6 +178,24 @@ class Repository:
         url = await self._url(f"/{kind}/comments/{{id}}/reactions", id=comment_id)
         await self._api.send("POST", url, "add a reaction", json={"content": content}, harmless=True)
 
+    async def answer_on_lines(self, number: int, first: int, body: str) -> None:
+        """Add to a conversation on lines of a pull request. ``AnswerLost``: look for it before it is said again.
+
+        Args:
+            first: the comment that the conversation began with.
+        """
+        url = await self._url("/pulls/{number}/comments/{id}/replies", number=number, id=first)
+        await self._api.send("POST", url, "answer a comment", json={"body": body})
+
+    async def ask_for_review(self, number: int, login: str) -> None:
+        """Ask somebody for a review of a pull request; twice is as good as once.
+
+        Raises:
+            Rejected: among others for who wrote it, and who has no access to the repository.
+        """
+        url = await self._url("/pulls/{number}/requested_reviewers", number=number)
+        await self._api.send("POST", url, "ask for a review", json={"reviewers": [login]}, harmless=True)
+
     # ── check runs ───────────────────────────────────────────────────────────────────────────────────────────────
 
     async def put_check(self, head_sha: str, check: CheckRun, *, known_id: int | None = None) -> int:

@@ -2,6 +2,7 @@
 
 from app.report.check import CheckRun, acknowledged, check_run
 from app.report.facts import JobFacts, LeftOut, Remark, Review
+from app.report.lines import line_answer, line_marker
 from app.report.names import branch_name, commit_message, pr_title, undo_message
 from app.report.pull_request import account, acknowledgeable, pr_body, with_undone
 from app.report.status import Closing, Progress, StageState, status_comment
@@ -21,6 +22,8 @@ __all__ = [
     "branch_name",
     "check_run",
     "commit_message",
+    "line_answer",
+    "line_marker",
     "pr_body",
     "pr_title",
     "status_comment",

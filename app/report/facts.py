@@ -36,6 +36,11 @@ class JobFacts:
         """Where others' text may link to: code of this very repository, never its issues (closing words)."""
         return tuple(f"{self.repository_url}/{kind}/" for kind in ("blob", "tree", "commit", "compare"))
 
+    def comment_url(self, comment_id: int) -> str:
+        """A comment on the issue or pull request itself."""
+        kind = "pull" if self.is_pull else "issues"
+        return f"{self.repository_url}/{kind}/{self.number}#issuecomment-{comment_id}"
+
     def blob_url(self, path: str, ref: str) -> str:
         return f"{self.repository_url}/blob/{quote(ref)}/{quote(path, errors='surrogateescape')}"
 

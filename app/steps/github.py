@@ -11,6 +11,7 @@ from app.jobs.types import Ending, Word
 from app.jobs.workflow import Work
 from app.report import Closing, Progress
 from app.report.words import SHOWN_BY_A_TEST
+from app.steps.answering import answer
 from app.steps.approving import acknowledge_tests, take_back
 from app.steps.asked import asked_for
 from app.steps.briefing import Briefing
@@ -97,12 +98,14 @@ class GitHubSteps:
         return await self._publishing.publish(work)
 
     async def close_out(self, work: Work, ending: Ending) -> None:
-        """Tell the ending in the one status comment."""
+        """Tell the ending in the one status comment, and where it was asked on lines."""
         if ending.outcome in SHOWN_BY_A_TEST:
             await self._publishing.keep_patch(work)
         brief = self._site.files.brief(work.job.id)
         facts = self._site.facts(work, title=brief.task.title if brief else "", brief=brief)
-        await self._site.tell(work, facts, self._runs.ended(work.job.id), self._closing(work, ending))
+        closing = self._closing(work, ending)
+        await self._site.tell(work, facts, self._runs.ended(work.job.id), closing)
+        await answer(self._site, work, facts, closing)
 
     def let_go(self, work: Work) -> None:
         self._runs.let_go(work)

@@ -24,15 +24,22 @@ def remarks(command: Command, found: Sequence[LineComment]) -> str:
     Args:
         found: all comments on lines of the pull request, oldest first.
     """
+    about = asked_on(command, found)
     if command.review_id is not None:
-        said = [(one, text) for one in found if one.review_id == command.review_id and (text := told(one))]
-        return joined(*(f"On {_place(one)}:\n{text}" for one, text in said[:_MOST]))
-    asking = next((one for one in found if one.id == command.line_comment_id), None)
-    if asking is None:  # deleted since
+        return joined(*(f"On {_place(one)}:\n{told(one)}" for one in about))
+    if not about:  # deleted since
         return ""
-    before = [one for one in found if _first(one) == _first(asking) and one.created_at <= asking.created_at]
+    (asking,) = about
+    before = [one for one in found if one.first == asking.first and one.created_at <= asking.created_at]
     heard = [text for one in before if (one.id == asking.id or is_heard(one)) and (text := told(one))]
     return joined(f"This is about {_place(asking)}.", *(f"Said there before:\n{text}" for text in heard[-_MOST:]))
+
+
+def asked_on(command: Command, found: Sequence[LineComment]) -> Sequence[LineComment]:
+    """Those of ``found`` that ``command`` carries out: what the review says that asked, or the one comment that did."""
+    if command.review_id is None:
+        return [one for one in found if one.id == command.line_comment_id]
+    return [one for one in found if one.review_id == command.review_id and told(one)][:_MOST]
 
 
 def is_heard(comment: Comment) -> bool:
@@ -43,10 +50,6 @@ def is_heard(comment: Comment) -> bool:
 def told(comment: Comment) -> str:
     """What a comment tells a model; a command in it has a job of its own."""
     return visible(talk(comment.body)).strip()
-
-
-def _first(comment: LineComment) -> int:
-    return comment.thread or comment.id
 
 
 def _place(comment: LineComment) -> str:

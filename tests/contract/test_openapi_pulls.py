@@ -167,3 +167,20 @@ def test_review_comments_are_made_answered_changed_and_deleted(
     with pytest.raises(RequestFailed) as failed:
         rest.create_review_comment(OWNER, NAME, number, body="x", commit_id=sha, path="src/widget.py", line=99)
     assert failed.value.response.json()["errors"][0]["message"] == "line must be part of the diff"
+
+
+def test_people_are_asked_for_a_review_until_they_give_it(scene: Scene, client: GitHub, number: int) -> None:
+    scene.repo.permit("bob", "read")
+    rest = client.rest.pulls
+    for _ in range(2):
+        asked = rest.request_reviewers(OWNER, NAME, number, reviewers=["bob"]).parsed_data
+        assert [user.login for user in asked.requested_reviewers or []] == ["bob"]
+    assert [user.login for user in rest.list_requested_reviewers(OWNER, NAME, number).parsed_data.users] == ["bob"]
+    scene.repo.review(number, "Fine.", event="APPROVE", by="bob")
+    assert rest.list_requested_reviewers(OWNER, NAME, number).parsed_data.users == []
+    for wrong in ("alice", "stranger", "graftsmith[bot]"):
+        scene.hub.user(wrong, type="Bot" if "[" in wrong else "User")
+        with pytest.raises(RequestFailed) as failed:
+            rest.request_reviewers(OWNER, NAME, number, reviewers=["bob", wrong])
+        assert failed.value.response.status_code == 422
+    assert scene.repo.reviewers(number) == []

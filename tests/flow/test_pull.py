@@ -12,9 +12,10 @@ def test_the_commit_goes_to_the_pull_requests_own_branch(flow: World) -> None:
     before = repo.commit({"other.py": "x = 1\n"}, branch="feature/AB#1992-x", by="maria")
     repo.commit({"since.py": "y = 1\n"}, branch="main", by="maria")
     number = repo.open_pull(scripts.ON_PULL, head="feature/AB#1992-x", by="maria")
-    repo.comment(number, "/agent fix the sum", by="maria")
+    repo.review(number, "/agent fix the sum", by="maria")
     job = flow.ended(repo)
     assert outcome(job) is Outcome.UPDATED
+    assert repo.reviewers(number) == [], "who wrote it can't be asked for a review, and nothing comes of that"
     commits = repo.log("feature/AB#1992-x")
     assert commits[1] == before
     assert b"sum(items)\n" in repo.read("widget.py", "feature/AB#1992-x")
@@ -46,12 +47,29 @@ def test_a_review_that_requests_changes_is_carried_out(flow: World) -> None:
     assert outcome(flow.ended(repo)) is Outcome.PROPOSED
     (pull,) = flow.pulls(repo)
     said = f"{scripts.REMARKED} <!-- unseen -->"
-    repo.review(pull.number, "Nearly.", event="REQUEST_CHANGES", lines=[("widget.py", 2, said)], by="maria")
+    lines = [("widget.py", 2, said), ("test_total.py", 4, "Good."), ("widget.py", 2, "/agent status")]
+    flow.hub.faults.add(f"POST /repos/{repo.full_name}/pulls/*/replies", drop=True, when="after")
+    repo.review(pull.number, "Nearly.", event="REQUEST_CHANGES", lines=lines, by="maria")
     job = flow.ended(repo, 1)
     assert outcome(job) is Outcome.UPDATED, job.ending
-    assert flow.brief(job).task.request == f"Nearly.\n\nOn widget.py, line 2 (return sum(items)):\n{scripts.REMARKED}"
+    asked = f"Nearly.\n\nOn widget.py, line 2 (return sum(items)):\n{scripts.REMARKED}\n\nOn test_total.py, line 4 ("
+    assert flow.brief(job).task.request.startswith(asked)
     assert b"sum(item for item in items)" in repo.read("widget.py", pull.head_ref)
     assert len(flow.pulls(repo)) == 1
+    flow.ended(repo, 2)
+    first, second, third = (one.id for one in repo.line_comments(pull.number) if one.in_reply_to_id is None)
+    answers = {one.in_reply_to_id: one.body for one in repo.line_comments(pull.number) if one.in_reply_to_id}
+    assert len(answers) == 3 == len(repo.line_comments(pull.number)) - 3, (
+        "one each, though the line broke after one of them"
+    )
+    commit = (
+        f"[`{str(job.artefacts.commit_sha)[:12]}`]({flow.hub.url}/{repo.full_name}/commit/{job.artefacts.commit_sha})"
+    )
+    assert f"Commit {commit} was made for this. It changes `widget.py`." in answers[first]
+    assert "It does not change `test_total.py`." in answers[second]
+    assert "Answered" in answers[third]
+    assert f"/pull/{pull.number}#issuecomment-{job.artefacts.comment_id})" in answers[first]
+    assert repo.reviewers(pull.number) == ["maria"], "she is asked to look again"
 
 
 def test_what_is_asked_on_a_line_knows_the_line_and_what_was_said_there(flow: World) -> None:
@@ -63,6 +81,9 @@ def test_what_is_asked_on_a_line_knows_the_line_and_what_was_said_there(flow: Wo
     assert outcome(job) is Outcome.ANSWERED
     where = "This is about widget.py, line 2 (return sum(items[2:]))."
     assert flow.brief(job).task.request == f"{scripts.QUESTION}?\n\n{where}"
+    asked, answer = repo.line_comments(number)
+    assert answer.in_reply_to_id == asked.id and "All but the first, `@maria`" in answer.body
+    assert repo.reviewers(number) == []
 
 
 def test_nothing_is_pushed_for_a_fork(flow: World) -> None:

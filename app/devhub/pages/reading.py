@@ -97,6 +97,7 @@ def pull(visit: Visit) -> Response:
         checks=views.checks(hub, repository, pull.head_sha),
         files=views.files(shapes.files_of(hub, pull)),
         mergeable=views.mergeable(hub, pull),
+        reviewers=views.reviewers(hub, pull),
     )
 
 

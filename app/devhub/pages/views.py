@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from app.devhub import issues, pulls
 from app.devhub.git import FileDiff
@@ -42,9 +42,9 @@ class Chip:
 
 @dataclass(frozen=True)
 class Post:
-    """Something that somebody wrote."""
+    """Something that somebody wrote. ``anchor`` is where links to it lead, as on GitHub."""
 
-    id: int
+    anchor: str
     author: str
     bot: bool
     html: str
@@ -52,6 +52,15 @@ class Post:
     note: str = ""
     edited: bool = False
     reactions: tuple[tuple[str, int], ...] = ()
+    replies: tuple[Post, ...] = ()
+
+
+@dataclass(frozen=True)
+class Reviewer:
+    """``state``: what is asked of a person, or what came of it."""
+
+    login: str
+    state: str
 
 
 @dataclass(frozen=True)
@@ -154,7 +163,6 @@ def conversation(hub: Hub, issue: Issue) -> list[Post]:
 
 
 def _reviewed(hub: Hub, where: str, pull: Pull) -> list[Post]:
-    words = {"APPROVED": "approved these changes", "CHANGES_REQUESTED": "asked for changes"}
     reviews = [
         _post(
             hub,
@@ -163,25 +171,42 @@ def _reviewed(hub: Hub, where: str, pull: Pull) -> list[Post]:
             found.user_id,
             found.body,
             found.submitted_at or "",
-            note=words.get(found.state, "reviewed"),
+            note=_REVIEWED.get(found.state, "reviewed"),
         )
         for found in hub.store.find(Review, pull_id=pull.id)
-        if found.body or found.state in words
+        if found.body or found.state in _REVIEWED
     ]
-    remarks = [
-        _post(
-            hub,
-            where,
-            found.id,
-            found.user_id,
-            found.body,
-            found.created_at,
-            "pulls/comments",
-            note=f"on {found.path}" + (f", line {found.line}" if found.line else ""),
+    remarks = hub.store.find(ReviewComment, pull_id=pull.id)
+    threads = [
+        replace(
+            _remark(hub, where, first, f"on {first.path}" + (f", line {first.line}" if first.line else "")),
+            replies=tuple(_remark(hub, where, one, "answered") for one in remarks if one.in_reply_to_id == first.id),
         )
-        for found in hub.store.find(ReviewComment, pull_id=pull.id)
+        for first in remarks
+        if first.in_reply_to_id is None
     ]
-    return reviews + remarks
+    return reviews + threads
+
+
+def _remark(hub: Hub, where: str, found: ReviewComment, note: str) -> Post:
+    subject, edited = "pulls/comments", found.updated_at
+    return _post(hub, where, found.id, found.user_id, found.body, found.created_at, subject, note, edited)
+
+
+_REVIEWED = {"APPROVED": "approved these changes", "CHANGES_REQUESTED": "asked for changes"}
+
+
+def reviewers(hub: Hub, pull: Pull) -> list[Reviewer]:
+    """Everybody who was asked for a review or has given one, with the last that is known."""
+    made = hub.store.find(Review, pull_id=pull.id)
+    given = {review.user_id: _REVIEWED.get(review.state, "reviewed") for review in made}
+    known = given | dict.fromkeys(pull.reviewer_ids, "is asked for a review")
+    author = pulls.issue_of(hub, pull).user_id
+    return [Reviewer(hub.store.get(User, id).login, state) for id, state in known.items() if id != author]
+
+
+_ANCHORS = {"": "pullrequestreview-", "comments": "issuecomment-", "issues": "issue-", "pulls/comments": "discussion_r"}
+"""Subject of a post → what its anchor begins with."""
 
 
 def _post(
@@ -198,7 +223,7 @@ def _post(
     author = hub.store.get(User, user_id)
     given = [found.content for found in hub.store.find(Reaction, subject=subject, subject_id=id)] if subject else []
     return Post(
-        id=id,
+        anchor=f"{_ANCHORS[subject]}{id}",
         author=author.login.removesuffix("[bot]"),
         bot=author.type == "Bot",
         html=render(body, where) if body else "<p><em>No description provided.</em></p>",

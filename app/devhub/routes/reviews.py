@@ -60,6 +60,18 @@ def _comment_on(call: Call, pull: Pull, item: Body, review: Review | None) -> Re
     )
 
 
+def ask_for(call: Call) -> Answer:
+    teams = call.body.items("team_reviewers")
+    if teams:
+        raise Refused(422, "Teams are not something that this stand-in has.")
+    logins = [str(login) for login in call.body.items("reviewers") or []]
+    return Answer(shapes.simple(call.hub, pulls.ask_for_review(call.hub, _pull(call), call.caller, logins)), 201)
+
+
+def list_asked(call: Call) -> Answer:
+    return Answer({"users": shapes.simple(call.hub, _pull(call))["requested_reviewers"], "teams": []})
+
+
 # ── comments ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -121,6 +133,8 @@ def delete_comment(call: Call) -> Answer:
 OPERATIONS = (
     read(f"{PULL}/reviews", list_reviews, "pull_requests"),
     write("POST", f"{PULL}/reviews", create_review, "pull_requests", person="read"),
+    read(f"{PULL}/requested_reviewers", list_asked, "pull_requests"),
+    write("POST", f"{PULL}/requested_reviewers", ask_for, "pull_requests"),
     read(COMMENTS, list_repository_comments, "pull_requests"),
     read(f"{PULL}/comments", list_comments, "pull_requests"),
     write("POST", f"{PULL}/comments", create_comment, "pull_requests", person="read"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from app.devhub.git import FileDiff
 from app.devhub.hub import Hub
-from app.devhub.records import Comment, Issue, Pull, Repository, Review, ReviewComment
+from app.devhub.records import Comment, Issue, Pull, Repository, Review, ReviewComment, User
 from app.devhub.shapes.accounts import Json, maybe_user, node_id, repository, user
 from app.devhub.shapes.issues import association, issue, issue_page, rollup
 
@@ -44,7 +44,7 @@ def simple(hub: Hub, found: Pull) -> Json:
         "review_comment_url": links["review_comment"],
         "comments_url": links["comments"],
         "statuses_url": links["statuses"],
-        "requested_reviewers": [],
+        "requested_reviewers": [user(hub, hub.store.get(User, id)) for id in found.reviewer_ids],
         "requested_teams": [],
         "head": _head(hub, found, base),
         "base": _branch(hub, base, found.base_ref, found.base_sha),

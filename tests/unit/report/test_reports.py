@@ -410,3 +410,15 @@ def test_two_symbols_of_one_name_are_told_with_their_files() -> None:
     impact = [Impact(symbol=name, path=path) for name, path in (("quote", "a.rs"), ("quote", "b.rs"), ("join", "a.rs"))]
     assert words.symbols(impact) == ["quote in a.rs", "quote in b.rs", "join"]
     assert words.symbols([impact[0].model_copy(update={"removed": True})]) == ["quote (removed)"]
+
+
+@pytest.mark.parametrize("outcome", [Outcome.ANSWERED, Outcome.BLOCKED, Outcome.UPDATED])
+def test_an_answer_on_lines_is_short_and_what_others_say_in_it_is_text(outcome: Outcome) -> None:
+    closing = Closing(outcome, HOSTILE * 200, answer=HOSTILE * 200)
+    sha = "a" * 40 if outcome is Outcome.UPDATED else ""
+    text = report.line_answer(replace(FACTS, is_pull=True), closing, HOSTILE, 7, sha, changed=True)
+    page = Rendered(text)
+    assert text.startswith(report.line_marker(FACTS)) and md.size(text) < 8_000
+    assert not page.open and not page.mentions
+    assert all(href.startswith("https://github.com/acme/widget/") for href in page.hrefs)
+    assert "[In full](https://github.com/acme/widget/pull/12#issuecomment-7)" in text

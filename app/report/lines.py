@@ -1,0 +1,38 @@
+"""The answer in a conversation on lines of a pull request, short: the status comment has the rest. Pure."""
+
+from __future__ import annotations
+
+from agent.types import Outcome
+from app.report import markdown as md
+from app.report.facts import JobFacts
+from app.report.status import ENDINGS, Closing
+
+_ANSWER_BYTES = 1_500
+
+
+def line_marker(facts: JobFacts) -> str:
+    """The hidden first line by which an answer of this job is found again."""
+    return f"<!-- graftsmith:line job={facts.job_id} -->"
+
+
+def line_answer(
+    facts: JobFacts, closing: Closing, path: str, comment_id: int | None, commit_sha: str, *, changed: bool
+) -> str:
+    """What became of what was said on ``path``, beginning with ``line_marker(facts)``.
+
+    Args:
+        comment_id: the status comment.
+        commit_sha: what the job has added to this pull request; empty where it has added nothing.
+        changed: whether that changes ``path``.
+    """
+    if commit_sha:
+        commit = f"[`{commit_sha[:12]}`]({facts.repository_url}/commit/{commit_sha})"
+        did = "changes" if changed else "does not change"
+        told = f"Commit {commit} was made for this. It {did} {md.code(path)}."
+    elif closing.outcome is Outcome.ANSWERED and closing.answer:
+        told = md.prose(closing.answer, facts.links, limit=_ANSWER_BYTES)
+    else:
+        mark, heading, _ = ENDINGS[closing.outcome]
+        told = f"{mark} {heading}. {md.inline(md.head(closing.reason, 500))}".strip()
+    more = f"[In full]({facts.comment_url(comment_id)})" if comment_id else ""
+    return "\n\n".join(part for part in (line_marker(facts), told, f"<sub>{more}</sub>" if more else "") if part) + "\n"

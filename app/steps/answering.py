@@ -1,0 +1,60 @@
+"""Answers where it was asked: each conversation on lines that a job was about, and the reviewer, who is asked again."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from agent.errors import OperatorError, UserError
+from app import report
+from app.jobs.workflow import Work
+from app.report import Closing, JobFacts
+from app.steps.remarks import asked_on
+from app.steps.site import Site
+
+_log = logging.getLogger(__name__)
+
+
+async def answer(site: Site, work: Work, facts: JobFacts, closing: Closing) -> None:
+    """Once in each conversation, however often this is called."""
+    command = work.job.command
+    if command.review_id is None and command.line_comment_id is None:
+        return
+    await _on_lines(site, work, facts, closing)
+    if command.review_id is not None and _commit(work):
+        await work.check()
+        with _courtesy(work):
+            await site.repository(command).ask_for_review(command.number, command.requester)
+
+
+async def _on_lines(site: Site, work: Work, facts: JobFacts, closing: Closing) -> None:
+    command = work.job.command
+    repository = site.repository(command)
+    found = await repository.line_comments(command.number)
+    marker = report.line_marker(facts)
+    answered = {one.first for one in found if one.user.is_bot and one.body.startswith(marker)}
+    places = {one.first: one.path for one in reversed(asked_on(command, found))}
+    result = site.files.told_result(work.job.id)
+    changed = {change.path for change in result.change_set.changes} if result and result.change_set else set()
+    for first in sorted(places.keys() - answered):
+        path, comment_id = places[first], work.job.artefacts.comment_id
+        text = report.line_answer(facts, closing, path, comment_id, _commit(work), changed=path in changed)
+        await work.check()
+        with _courtesy(work):
+            await repository.answer_on_lines(command.number, first, text)
+
+
+def _commit(work: Work) -> str:
+    """What the job has added to the pull request where it was asked; empty where it has added nothing."""
+    made = work.job.artefacts
+    return str(made.commit_sha or "") if made.pull_number == work.job.command.number else ""
+
+
+@contextmanager
+def _courtesy(work: Work) -> Iterator[None]:
+    """What GitHub does not let us say here, the status comment tells all the same."""
+    try:
+        yield
+    except (UserError, OperatorError) as error:
+        _log.info("job %s: %s", work.job.id, error)
