@@ -11,21 +11,22 @@ import os
 import re
 import stat
 import time
-from collections.abc import Container, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Self
+from typing import Self, TypeVar
 
 from agent import carry
 from agent.disk import Root
 from agent.errors import UserError
-from agent.git import GITLINK, LINK, Git, blob_id
+from agent.git import GITLINK, LINK, Entry, Git, blob_id
 from agent.paths import link_stays_inside
 from agent.tree import DEFAULT_QUOTA, BaseTree, Draft, Quota
 from agent.types import RunSpec
 from sandbox import ownership
 from sandbox.types import Mount, Sandbox
+
+T = TypeVar("T")
 
 _FOLDER_MODE = 0o755
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
@@ -131,12 +132,6 @@ class Workspace:
         return link_stays_inside(path, os.fsdecode(self.base.content(path)))
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    mode: str
-    blob: str
-
-
 class Checkout:
     """A draft as files. Made by :meth:`Workspace.checkout`."""
 
@@ -146,7 +141,7 @@ class Checkout:
         """Where it appears inside the sandbox."""
         self._workspace = workspace
         self._over: tuple[Mount, ...] = ()
-        self._written: Mapping[str, _Wanted] = {}
+        self._written: Mapping[str, Entry] = {}
         self._seen: dict[str, tuple[int, int, int, int]] = {}
         self._clock = 0
 
@@ -165,8 +160,7 @@ class Checkout:
         """Write everything into the empty folder."""
         try:
             with Root(self.path) as root:
-                wanted = _wanted(draft)
-                self._write(root, draft, wanted, wanted, pristine=True)
+                self._write(root, draft, draft.entries, pristine=True)
         except FileExistsError as error:
             raise UserError(
                 f"Two paths of the repository are the same file on this disk: {os.fsdecode(error.filename or b'')}",
@@ -174,24 +168,16 @@ class Checkout:
                 todo="Work on a case-sensitive disk",
             ) from error
         self._workspace.carry_into(self.path, draft)
-        self._done(wanted, draft)
+        self._done(draft)
 
     def sync(self, draft: Draft) -> None:
         """Make every file of ``draft`` as it should be, and remove those of the draft before; whatever else a test
         run or a set-up left behind stays. Only while nothing runs in the checkout. Links are never followed."""
-        try:
-            self._restore(draft)
-        except PermissionError:  # a test run can lock folders against us when it is no other user
-            self._workspace.sandbox.reclaim(self.path)
-            self._restore(draft)
+        self._unlocked(lambda: self._restore(draft))
 
     def altered(self) -> tuple[str, ...]:
         """The files of the draft that are no longer as they were written. Only while nothing runs in the checkout."""
-        try:
-            return self._altered()
-        except PermissionError:
-            self._workspace.sandbox.reclaim(self.path)
-            return self._altered()
+        return self._unlocked(self._altered)
 
     def _altered(self) -> tuple[str, ...]:
         with Root(self.path) as root:
@@ -201,11 +187,15 @@ class Checkout:
     def reset(self, draft: Draft) -> None:
         """Make everything as in a fresh checkout of ``draft``: contents, modes and ages, and nothing else is there.
         Only while nothing runs in the checkout. Links are never followed."""
+        self._unlocked(lambda: self._clean(draft))
+
+    def _unlocked(self, work: Callable[[], T]) -> T:
+        """A test run can lock folders against us when it is no other user."""
         try:
-            self._clean(draft)
+            return work()
         except PermissionError:
             self._workspace.sandbox.reclaim(self.path)
-            self._clean(draft)
+            return work()
 
     def _clean(self, draft: Draft) -> None:
         folders = {str(parent) for path in self._written for parent in PurePosixPath(path).parents}
@@ -215,7 +205,7 @@ class Checkout:
         self._restore(draft, pristine=True)
 
     def _restore(self, draft: Draft, *, pristine: bool = False) -> None:
-        wanted = _wanted(draft)
+        wanted = draft.entries
         with Root(self.path) as root:
             for path in self._written.keys() - wanted.keys():
                 root.clear(path)
@@ -224,10 +214,10 @@ class Checkout:
             stale = {path: want for path, want in wanted.items() if not matches(root, path, want)}
             for path in stale:
                 root.clear(path)
-            self._write(root, draft, wanted, stale, pristine=pristine)
+            self._write(root, draft, stale, pristine=pristine)
         if pristine:
             self._workspace.carry_into(self.path, draft)
-        self._done(wanted, draft)
+        self._done(draft)
 
     def close(self) -> None:
         """Remove the checkout. Safe to call twice."""
@@ -236,19 +226,11 @@ class Checkout:
             self._workspace.sandbox.reclaim(self.path)
             ownership.remove(self.path)
 
-    def _write(
-        self,
-        root: Root,
-        draft: Draft,
-        wanted: Mapping[str, _Wanted],
-        paths: Mapping[str, _Wanted],
-        *,
-        pristine: bool,
-    ) -> None:
+    def _write(self, root: Root, draft: Draft, wanted: Mapping[str, Entry], *, pristine: bool) -> None:
         # Python's compiled files name their source by size and full seconds: two states must never share a second. And
         # what is built anew is what is younger than the last build: none may seem to have come later in this second.
         self._clock = max(math.ceil(time.time()), self._clock + 1)
-        for path, content in _contents(draft, paths):
+        for path, content in _contents(draft, wanted):
             mode = wanted[path].mode
             if mode == GITLINK:
                 root.make_folder(path)
@@ -257,33 +239,34 @@ class Checkout:
                     root.link(path, content)
             else:
                 fresh = path in draft.edits or not pristine
-                root.create(path, content, _permissions(mode), self._clock if fresh else self._workspace.base_time)
+                root.create(
+                    path,
+                    content,
+                    0o755 if mode == "100755" else 0o644,
+                    self._clock if fresh else self._workspace.base_time,
+                )
 
-    def _done(self, wanted: Mapping[str, _Wanted], draft: Draft) -> None:
-        self._written = wanted
+    def _done(self, draft: Draft) -> None:
+        self._written = draft.entries
         with Root(self.path) as root:
             self._over = self._workspace.mounts_over(root, draft)
         self._workspace.sandbox.own(self.path)
         with Root(self.path) as root:
-            statuses = ((path, root.status(path)) for path in wanted)
+            statuses = ((path, root.status(path)) for path in self._written)
             self._seen = {path: _signature(status) for path, status in statuses if status is not None}
 
-    def _matches(self, root: Root, path: str, want: _Wanted) -> bool:
-        status = root.status(path)
+    def _matches(self, root: Root, path: str, want: Entry) -> bool:
         if want.mode == GITLINK:
-            return status is not None
-        if status is None:
-            return False
+            return root.status(path) is not None
         if self._untouched(root, path, want):
             return True
         found = root.find(path)
-        if found is None or found.content is None:
+        if found is None or found.content is None or found.is_link != (want.mode == LINK):
             return False
-        if found.is_link or want.mode == LINK:
-            return found.is_link and want.mode == LINK and blob_id(found.content) == want.blob
-        return found.executable == (want.mode == "100755") and blob_id(found.content) == want.blob
+        same_mode = found.is_link or found.executable == (want.mode == "100755")
+        return same_mode and blob_id(found.content) == want.blob
 
-    def _untouched(self, root: Root, path: str, want: _Wanted) -> bool:
+    def _untouched(self, root: Root, path: str, want: Entry) -> bool:
         """The kernel's change time can't be set back."""
         status = root.status(path)
         if status is None or self._written.get(path) != want:
@@ -305,10 +288,6 @@ def _strangers(checkout: Path, below: str, written: Container[str], folders: Con
             yield path
 
 
-def _wanted(draft: Draft) -> dict[str, _Wanted]:
-    return {path: _Wanted(entry.mode, entry.blob) for path, entry in draft.entries.items()}
-
-
 def _contents(draft: Draft, paths: Iterable[str]) -> Iterable[tuple[str, bytes]]:
     from_base: list[str] = []
     for path in paths:
@@ -320,10 +299,6 @@ def _contents(draft: Draft, paths: Iterable[str]) -> Iterable[tuple[str, bytes]]
         else:
             from_base.append(path)
     yield from zip(from_base, draft.base.contents(from_base), strict=True)
-
-
-def _permissions(mode: str) -> int:
-    return 0o755 if mode == "100755" else 0o644
 
 
 def _signature(status: os.stat_result) -> tuple[int, int, int, int]:
