@@ -32,11 +32,12 @@ from agent.context.issue import read_issue
 from agent.context.rank import Ranked, Weights, best_first, by_rank, rank_files, rank_functions, second_look, weights
 from agent.context.search import FILES_FOR_FUNCTIONS
 from agent.context.signals import companions, gather, prior
+from agent.git import Git
 from agent.index.corpus import Floats
 from agent.index.history import Commit
 from agent.index.index import Index, Indexer
 from agent.index.source import TreeSource
-from bench.localization import FILE_KS, FUNCTION_KS, Commitish, history
+from bench.localization import FILE_KS, FUNCTION_KS, history, tree_at
 
 PENALTY = 1.0
 """λ."""
@@ -119,9 +120,8 @@ def gathered(items: Sequence[Mapping[str, Any]], repos: Mapping[str, str], folde
         for number, item in enumerate(items, start=1):
             kept = folder / f"{item['instance_id']}.npz"
             if not kept.exists():
-                git = repos[item["repo"]]
-                with Commitish(git, item["base_commit"], (".py",)) as tree:
-                    index = indexer.index(TreeSource(tree))
+                with Git(Path(repos[item["repo"]])) as git:
+                    index = indexer.index(TreeSource(tree_at(git, item["base_commit"], (".py",))))
                     case_of(item, index, history(git, item["base_commit"], past)).save(kept)
                 print(f"{number}/{len(items)} {item['instance_id']}", file=sys.stderr, flush=True)
             yield Case.load(kept)

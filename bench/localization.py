@@ -14,25 +14,25 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import random
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from agent.context.build import render
 from agent.context.rank import Weights, read_weights
 from agent.context.search import FunctionHit, search
 from agent.context.semantic import Semantic
+from agent.git import Git
 from agent.index.history import Commit, log_arguments, parse_log
 from agent.index.index import Indexer
 from agent.index.source import TreeSource
 from agent.model.embeddings import OpenAIEmbedder
+from agent.tree import BaseTree
 from agent.types import ModelEndpoint, Task
 from bench.localization_cases import cases as history_cases
 
@@ -40,59 +40,15 @@ FILE_KS = (1, 3, 5, 10, 20)
 FUNCTION_KS = (1, 5, 10, 20)
 
 
-class Entry(NamedTuple):
-    mode: str
-    blob: str
-    size: int
+def tree_at(git: Git, commit: str, suffixes: tuple[str, ...]) -> BaseTree:
+    """The files of a commit whose names end in one of ``suffixes``; empty for all."""
+    entries = git.tree(commit)
+    return BaseTree(git, commit, {p: entry for p, entry in entries.items() if not suffixes or p.endswith(suffixes)})
 
 
-class Commitish:
-    """The files of one commit of a bare repository, read on demand.
-
-    Args:
-        suffixes: only names ending so; empty for all.
-    """
-
-    def __init__(self, git: str, commit: str, suffixes: tuple[str, ...]) -> None:
-        self._git = git
-        self._reader: subprocess.Popen[bytes] | None = None
-        self.entries: dict[str, Entry] = {}
-        listing = subprocess.run(["git", "-C", git, "ls-tree", "-rlz", commit], capture_output=True, check=True).stdout
-        for line in filter(None, listing.split(b"\0")):
-            facts, name = line.split(b"\t", 1)
-            mode, _, blob, size = facts.decode().split()
-            path = os.fsdecode(name)
-            if not suffixes or path.endswith(suffixes):
-                self.entries[path] = Entry(mode, blob, int(size) if size != "-" else 0)
-
-    def content(self, path: str) -> bytes:
-        if self._reader is None:
-            self._reader = subprocess.Popen(
-                ["git", "-C", self._git, "cat-file", "--batch"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
-            )
-        assert self._reader.stdin is not None and self._reader.stdout is not None
-        self._reader.stdin.write(self.entries[path].blob.encode() + b"\n")
-        self._reader.stdin.flush()
-        head = self._reader.stdout.readline().split()
-        if head[-1] == b"missing":
-            raise FileNotFoundError(path)
-        content = self._reader.stdout.read(int(head[2]))
-        self._reader.stdout.read(1)
-        return content
-
-    def __enter__(self) -> Commitish:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._reader is not None and self._reader.stdin is not None:
-            self._reader.stdin.close()
-            self._reader.wait()
-
-
-def history(git: str, commit: str, count: int) -> tuple[Commit, ...]:
+def history(git: Git, commit: str, count: int) -> tuple[Commit, ...]:
     """The last commits before and at ``commit``."""
-    command = ["git", "-C", git, *log_arguments(commit, count)]
-    return parse_log(subprocess.run(command, capture_output=True, check=True).stdout)
+    return parse_log(git.run(log_arguments(commit, count)))
 
 
 @dataclass(frozen=True)
@@ -133,14 +89,12 @@ def _meaning(options: Options) -> Semantic | None:
 
 
 def _one(case: Mapping[str, Any], indexer: Indexer, meaning: Semantic | None, options: Options) -> dict[str, Any]:
-    git = options.repos[case["repo"]]
-    learned = options.weights.get(case["instance_id"])
-    with Commitish(git, case["base_commit"], options.suffixes) as tree:
+    issue, learned = case["problem_statement"], options.weights.get(case["instance_id"])
+    with Git(Path(options.repos[case["repo"]])) as git:
         began = time.perf_counter()
-        index = indexer.index(TreeSource(tree))
+        index = indexer.index(TreeSource(tree_at(git, case["base_commit"], options.suffixes)))
         index.meaning = meaning
         past = history(git, case["base_commit"], options.history) if options.history else None
-        issue = case["problem_statement"]
         result = search(index, issue, options.k, past, learned)
         seconds = time.perf_counter() - began
         index.search("warm up", options.k)
@@ -219,6 +173,33 @@ def table(rows: Sequence[Mapping[str, Any]], *, budgets: Sequence[int]) -> str:
 
 
 def main() -> None:
+    arguments = _arguments()
+    learned = _weights(arguments.weights)
+    cases, repos = _cases(arguments)
+    cases = [case for case in cases if not learned or case["instance_id"] in learned]
+    options = Options(
+        repos,
+        arguments.store,
+        history=arguments.history,
+        suffixes=() if arguments.own else tuple(arguments.suffix),
+        budgets=() if arguments.own else tuple(arguments.budget),
+        embeddings=arguments.embeddings,
+        weights=learned,
+    )
+    rows = list(run(cases[:: arguments.every], options))
+    if not rows:
+        raise SystemExit("There is no case to run: a shallow clone has no history, and --only may match nothing.")
+    if arguments.out:
+        arguments.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    print(table(rows, budgets=options.budgets))
+    if arguments.by_repo:
+        for repo in sorted({row["repo"] for row in rows}):
+            own = [row for row in rows if row["repo"] == repo]
+            shares = (f"@{k} {100 * sum(h := hits(own, 'file', k)) / len(h):.0f}" for k in FILE_KS)
+            print(f"{repo:28s} n={len(own):3d}  " + "  ".join(shares))
+
+
+def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     what = parser.add_mutually_exclusive_group(required=True)
     what.add_argument("--cases", nargs="+", type=Path)
@@ -234,40 +215,18 @@ def main() -> None:
     parser.add_argument("--every", type=int, default=1, help="take every n-th case")
     parser.add_argument("--by-repo", action="store_true")
     parser.add_argument("--out", type=Path)
-    arguments = parser.parse_args()
+    return parser.parse_args()
+
+
+def _cases(arguments: argparse.Namespace) -> tuple[list[Mapping[str, Any]], Mapping[str, str]]:
+    """The cases that are asked for, and the git folder of each repository."""
     if arguments.own:
-        folder = Path(__file__).parents[1]
-        cases, repos, suffixes = (
-            list(history_cases("own", str(folder), 40, apart={"bash", "make"})),
-            {"own": str(folder)},
-            (),
-        )
+        repos = {"own": str(Path(__file__).parents[1] / ".git")}
+        found: list[Mapping[str, Any]] = list(history_cases("own", repos["own"], 40, apart={"bash", "make"}))
     else:
-        cases = [json.loads(line) for path in arguments.cases for line in path.read_text().splitlines()]
-        repos, suffixes = json.loads(arguments.repos.read_text()), tuple(arguments.suffix)
-    cases = [case for case in cases if arguments.only in case["instance_id"] or arguments.only in case["repo"]]
-    learned = _weights(arguments.weights)
-    cases = [case for case in cases if not learned or case["instance_id"] in learned]
-    options = Options(
-        repos,
-        arguments.store,
-        arguments.history,
-        suffixes,
-        () if arguments.own else tuple(arguments.budget),
-        arguments.embeddings,
-        learned,
-    )
-    rows = list(run(cases[:: arguments.every], options))
-    if not rows:
-        raise SystemExit("There is no case to run: a shallow clone has no history, and --only may match nothing.")
-    if arguments.out:
-        arguments.out.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    print(table(rows, budgets=options.budgets))
-    if arguments.by_repo:
-        for repo in sorted({row["repo"] for row in rows}):
-            own = [row for row in rows if row["repo"] == repo]
-            shares = (f"@{k} {100 * sum(h := hits(own, 'file', k)) / len(h):.0f}" for k in FILE_KS)
-            print(f"{repo:28s} n={len(own):3d}  " + "  ".join(shares))
+        repos = json.loads(arguments.repos.read_text())
+        found = [json.loads(line) for path in arguments.cases for line in path.read_text().splitlines()]
+    return [c for c in found if arguments.only in c["instance_id"] or arguments.only in c["repo"]], repos
 
 
 if __name__ == "__main__":

@@ -13,10 +13,12 @@ import argparse
 import json
 import random
 import re
-import subprocess
 from collections.abc import Collection, Iterator
+from itertools import islice
+from pathlib import Path
 from typing import Any
 
+from agent.git import Git, RefMissing
 from agent.index.graph import is_test
 from agent.index.history import Commit, log_arguments, parse_log
 from agent.index.languages import language_by_name
@@ -32,35 +34,31 @@ _APART = frozenset({"bash", "make", "python"})
 """Languages whose files are no gold: helpers in most repositories, and Python has cases of its own."""
 
 
-def cases(name: str, git: str, count: int, apart: Collection[str] = _APART) -> Iterator[dict[str, Any]]:
+def cases(name: str, git_dir: str, count: int, apart: Collection[str] = _APART) -> Iterator[dict[str, Any]]:
     """Up to ``count`` cases, drawn evenly over the last 4,000 commits, the same at every call."""
-    command = ["git", "-C", git, *log_arguments("HEAD", 4000)]
-    commits = list(parse_log(subprocess.run(command, capture_output=True, check=True).stdout))
-    good = [commit for commit in commits if _usable(commit, apart)]
-    random.Random(0).shuffle(good)  # noqa: S311
-    made = 0
-    for commit in good:
-        base = subprocess.run(
-            ["git", "-C", git, "rev-parse", f"{commit.sha}^"], capture_output=True, text=True, check=False
-        ).stdout.strip()
-        gold = [path for path in commit.files if _source(path, apart)]
-        listing = subprocess.run(
-            ["git", "-C", git, "ls-tree", "-r", "--name-only", "-z", base or commit.sha],
-            capture_output=True,
-            check=False,
-        ).stdout.decode(errors="surrogateescape")
-        if base and set(gold) <= set(listing.split("\0")):
-            yield {
-                "instance_id": f"{name}-{commit.sha[:10]}",
-                "repo": name,
-                "base_commit": base,
-                "problem_statement": _message(commit),
-                "gold_files": gold,
-                "gold_functions": [],
-            }
-            made += 1
-        if made == count:
-            return
+    with Git(Path(git_dir)) as git:
+        good = [commit for commit in parse_log(git.run(log_arguments("HEAD", 4000))) if _usable(commit, apart)]
+        random.Random(0).shuffle(good)  # noqa: S311
+        yield from islice((case for commit in good if (case := _case(name, git, commit, apart))), count)
+
+
+def _case(name: str, git: Git, commit: Commit, apart: Collection[str]) -> dict[str, Any] | None:
+    """``None`` where the commit makes one of its sources."""
+    gold = [path for path in commit.files if _source(path, apart)]
+    try:
+        base = git.resolve(f"{commit.sha}^")
+    except RefMissing:  # the first of all
+        return None
+    if not git.tree(base).keys() >= set(gold):
+        return None
+    return {
+        "instance_id": f"{name}-{commit.sha[:10]}",
+        "repo": name,
+        "base_commit": base,
+        "problem_statement": _message(commit),
+        "gold_files": gold,
+        "gold_functions": [],
+    }
 
 
 def _usable(commit: Commit, apart: Collection[str]) -> bool:
