@@ -28,21 +28,19 @@ import tomllib
 from collections.abc import Mapping
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 
 from agent.errors import UserError
 from agent.tree import BaseTree
-from agent.types import Budget, Commands
+from agent.types import Budget, Commands, Value
 
 FILE_NAME = ".graftsmith.toml"
 _Amount = Annotated[float, Field(ge=0, allow_inf_nan=False)]  # TOML has words for infinity and for no number
 _Count = Annotated[int, Field(ge=0)]
 
 
-class BudgetLimits(BaseModel):
+class BudgetLimits(Value):
     """The target's own limits; ``None`` leaves the operator's."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     dollars: _Amount | None = None
     tokens: _Count | None = None
@@ -51,19 +49,15 @@ class BudgetLimits(BaseModel):
     fix_rounds: _Count | None = None
 
 
-class PlanRules(BaseModel):
+class PlanRules(Value):
     """What holds for plans."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     approval: bool = False
     """Nothing is changed before a person has approved the plan."""
 
 
-class OwnTool(BaseModel):
+class OwnTool(Value):
     """A command that the model may run, as a tool of its own."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     description: Annotated[str, Field(min_length=1, max_length=300)]
     """For the model: when to use it. Sent with every request."""
@@ -74,10 +68,8 @@ class OwnTool(BaseModel):
 ToolName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_]{0,39}$")]
 
 
-class RepositoryConfig(BaseModel):
+class RepositoryConfig(Value):
     """The parsed file."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     commands: Commands = Commands()
     budget: BudgetLimits = BudgetLimits()

@@ -15,11 +15,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from agent.secrets import redact
+from agent.secrets import LEAST, REDACTED, redact
 from agent.types import Stage
-
-_SHORTEST_SECRET = 8
-"""Characters. Anything shorter hides nothing, and would be struck out of ordinary words."""
 
 Listener = Callable[[dict[str, Any]], None]
 
@@ -45,9 +42,7 @@ class EventLog:
         handle = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o600)
         self._file = os.fdopen(handle, "a", encoding="utf-8")
         # The JSON spelling is what stands in the line; longest first, so that no secret hides another's tail.
-        self._secrets = sorted(
-            {json.dumps(s)[1:-1] for s in secrets if len(s) >= _SHORTEST_SECRET}, key=len, reverse=True
-        )
+        self._secrets = sorted({json.dumps(s)[1:-1] for s in secrets if len(s) >= LEAST}, key=len, reverse=True)
         self._listeners = tuple(listeners)
         self._lock = threading.Lock()
         self.stage: Stage | None = None
@@ -57,7 +52,7 @@ class EventLog:
         event = {"at": round(time.time(), 3), "kind": kind, "stage": self.stage, **data}
         line = json.dumps(_without_tokens(event), default=str, ensure_ascii=True)
         for secret in self._secrets:
-            line = line.replace(secret, "[redacted]")
+            line = line.replace(secret, REDACTED)
         with self._lock:
             self._file.write(line + "\n")
             self._file.flush()

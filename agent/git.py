@@ -22,6 +22,7 @@ from types import MappingProxyType
 
 from agent.errors import BugError, GraftsmithError, OperatorError, RetryLater, UserError
 from agent.outside import git_settings
+from agent.secrets import REDACTED
 from agent.types import FileChange
 from sandbox import process
 from sandbox.errors import SandboxError
@@ -568,7 +569,7 @@ def _remote_error(finished: Finished, header: str | None) -> GraftsmithError:
     why = _first_line(finished.stderr)
     if header:
         secret = header.split(":", 1)[-1].strip()
-        why = why.replace(secret, "[redacted]")
+        why = why.replace(secret, REDACTED)
     if finished.end is End.TIMED_OUT:
         return RetryLater("Fetching from the repository took too long")
     if finished.end is End.CANCELLED:

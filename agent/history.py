@@ -53,34 +53,22 @@ def cut_back(
     out = list(messages)
     if tokens(out, count) <= room:
         return out
-    goal = int(room * GOAL)
-    for stage in (_older_results, _oldest_turns, _newest_results):
-        excess = tokens(out, count) - goal
-        if excess > 0:
-            out = stage(out, excess, count, kept, seed)
-    return out
 
+    def excess() -> int:
+        return tokens(out, count) - int(room * GOAL)
 
-def _older_results(
-    messages: Sequence[Message], excess: int, count: Counter, kept: Collection[Message], seed: str
-) -> list[Message]:
-    head, turns = _turns(messages)
-    newest = sum(map(len, turns[-_NEWEST:]))
-    return _shortened(messages, range(len(head), len(messages) - newest), excess, count, kept)
-
-
-def _newest_results(
-    messages: Sequence[Message], excess: int, count: Counter, kept: Collection[Message], seed: str
-) -> list[Message]:
-    return _shortened(messages, range(len(messages)), excess, count, kept)
+    newest = sum(map(len, _turns(out)[1][-_NEWEST:]))
+    out = _shortened(out, len(out) - newest, excess(), count, kept)
+    out = _digested(out, excess(), count, kept, seed)
+    return _shortened(out, len(out), excess(), count, kept)
 
 
 def _shortened(
-    messages: Sequence[Message], places: Iterable[int], excess: int, count: Counter, kept: Collection[Message]
+    messages: Sequence[Message], end: int, excess: int, count: Counter, kept: Collection[Message]
 ) -> list[Message]:
-    """The largest results at ``places`` without their rest, until ``excess`` tokens are freed."""
+    """The largest results before ``end`` without their rest, until ``excess`` tokens are freed."""
     out = list(messages)
-    results = [i for i in places if out[i].role == "tool" and len(out[i].content) > _LARGE and out[i] not in kept]
+    results = [i for i in range(end) if out[i].role == "tool" and len(out[i].content) > _LARGE and out[i] not in kept]
     for place in sorted(results, key=lambda i: -count(out[i].content)):
         if excess <= 0:
             break
@@ -90,9 +78,10 @@ def _shortened(
     return out
 
 
-def _oldest_turns(
+def _digested(
     messages: Sequence[Message], excess: int, count: Counter, kept: Collection[Message], seed: str
 ) -> list[Message]:
+    """The oldest turns as a digest, until ``excess`` tokens are freed."""
     head, turns = _turns(messages)
     lines: list[str] = []
     staying: list[Message] = []

@@ -4,50 +4,52 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 from urllib.parse import quote
 
 _START = r"(?:(?<!\w)|(?<=\\[abfnrtv0]))"
 """Where a word begins; in a string, the letter of a line end that is spelled out is none of it."""
 
-# Name → shape. The captured part is what must look random for the match to count.
-SHAPES: dict[str, re.Pattern[str]] = {
-    name: re.compile(re.sub(r"^\\b", lambda _: _START, shape))
-    for name, shape in {
-        "GitHub token": r"\bgh[pousr]_([A-Za-z0-9_.-]{20,})",
-        "GitHub fine-grained token": r"\bgithub_pat_([A-Za-z0-9_]{20,})",
-        "GitLab token": r"\bglpat-([A-Za-z0-9_-]{20,})",
-        # Class names of style sheets begin like that too, and hold no digits.
-        "model provider key": r"\bsk-(?=[A-Za-z_-]*\d[A-Za-z_-]*\d)([A-Za-z0-9_-]{20,})",
-        "AWS access key": r"\b(?:AKIA|ASIA)([0-9A-Z]{16})\b",
-        "Google key": r"\bAIza([A-Za-z0-9_-]{35})",
-        "Slack token": r"\bxox[abeoprs]-([A-Za-z0-9-]{16,})",
-        "Stripe key": r"\b[rs]k_live_([A-Za-z0-9]{20,})",
-        "npm token": r"\bnpm_([A-Za-z0-9]{36})\b",
-        "PyPI token": r"\bpypi-(AgE[A-Za-z0-9_-]{50,})",
-        "JSON web token": r"\beyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.([A-Za-z0-9_-]{20,})",
-        # Its lines may stand in a string: ``\\n`` between them, or each in quotes of its own.
-        "private key": r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----(?:[\s\"'`,+]|\\+[nr])*"
-        r"([A-Za-z0-9+/=]{32,}(?:[A-Za-z0-9+/=\s\"'`,]|\\+[nr])*)",
-    }.items()
-}
-_MARKS: dict[str, tuple[str, ...]] = {
-    "GitHub token": ("ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
-    "GitHub fine-grained token": ("github_pat_",),
-    "GitLab token": ("glpat-",),
-    "model provider key": ("sk-",),
-    "AWS access key": ("AKIA", "ASIA"),
-    "Google key": ("AIza",),
-    "Slack token": ("xox",),
-    "Stripe key": ("k_live_",),
-    "npm token": ("npm_",),
-    "PyPI token": ("pypi-AgE",),
-    "JSON web token": ("eyJ",),
-    "private key": ("PRIVATE KEY-----",),
-}
-"""Where none of these stands, the shape is not there: looking for a word is a hundred times as fast."""
-_LEAST_SENTINEL = 8  # shorter values would match by chance
+
+class _Shape(NamedTuple):
+    name: str
+    marks: Sequence[str]
+    """One of these stands in every such secret: looking for a word is a hundred times as fast."""
+    pattern: re.Pattern[str]
+    """The captured part is what must look random for the match to count."""
+
+
+def _shape(name: str, marks: str, pattern: str) -> _Shape:
+    return _Shape(name, marks.split(), re.compile(_START + pattern))
+
+
+_SHAPES = (
+    _shape("GitHub token", "ghp_ gho_ ghu_ ghs_ ghr_", r"gh[pousr]_([A-Za-z0-9_.-]{20,})"),
+    _shape("GitHub fine-grained token", "github_pat_", r"github_pat_([A-Za-z0-9_]{20,})"),
+    _shape("GitLab token", "glpat-", r"glpat-([A-Za-z0-9_-]{20,})"),
+    # Class names of style sheets begin like that too, and hold no digits.
+    _shape("model provider key", "sk-", r"sk-(?=[A-Za-z_-]*\d[A-Za-z_-]*\d)([A-Za-z0-9_-]{20,})"),
+    _shape("AWS access key", "AKIA ASIA", r"(?:AKIA|ASIA)([0-9A-Z]{16})\b"),
+    _shape("Google key", "AIza", r"AIza([A-Za-z0-9_-]{35})"),
+    _shape("Slack token", "xox", r"xox[abeoprs]-([A-Za-z0-9-]{16,})"),
+    _shape("Stripe key", "k_live_", r"[rs]k_live_([A-Za-z0-9]{20,})"),
+    _shape("npm token", "npm_", r"npm_([A-Za-z0-9]{36})\b"),
+    _shape("PyPI token", "pypi-AgE", r"pypi-(AgE[A-Za-z0-9_-]{50,})"),
+    _shape("JSON web token", "eyJ", r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.([A-Za-z0-9_-]{20,})"),
+    # Its lines may stand in a string: ``\\n`` between them, or each in quotes of its own.
+    _Shape(
+        "private key",
+        ["PRIVATE KEY-----"],
+        re.compile(
+            r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----(?:[\s\"'`,+]|\\+[nr])*"
+            r"([A-Za-z0-9+/=]{32,}(?:[A-Za-z0-9+/=\s\"'`,]|\\+[nr])*)"
+        ),
+    ),
+)
+LEAST = 8
+"""Characters of a value that is looked for: a shorter one would be struck out of ordinary words, and hides nothing."""
 REDACTED = "[redacted]"
 
 
@@ -67,8 +69,8 @@ def find(text: str, sentinels: Iterable[str] = ()) -> Iterator[Hit]:
             if (at := text.find(spelling)) != -1:
                 yield Hit("one of our own secrets", text.count("\n", 0, at) + 1, sentinel)
                 break
-    for name, shape in _possible(text):
-        for found in shape.finditer(text):
+    for name, pattern in _possible(text):
+        for found in pattern.finditer(text):
             if not _placeholder(found[1]):
                 yield Hit(name, text.count("\n", 0, found.start()) + 1, found[0])
 
@@ -78,13 +80,13 @@ def redact(text: str, sentinels: Iterable[str] = ()) -> str:
     for sentinel in sorted(sentinels, key=len, reverse=True):
         for spelling in _spellings(sentinel):
             text = text.replace(spelling, REDACTED)
-    for _, shape in _possible(text):
-        text = shape.sub(lambda m: m[0] if _placeholder(m[1]) else REDACTED, text)
+    for _, pattern in _possible(text):
+        text = pattern.sub(lambda m: m[0] if _placeholder(m[1]) else REDACTED, text)
     return text
 
 
 def _possible(text: str) -> Iterator[tuple[str, re.Pattern[str]]]:
-    return ((name, shape) for name, shape in SHAPES.items() if any(mark in text for mark in _MARKS[name]))
+    return ((name, pattern) for name, marks, pattern in _SHAPES if any(mark in text for mark in marks))
 
 
 def as_text(content: bytes) -> Iterator[str]:
@@ -100,7 +102,7 @@ def _placeholder(value: str) -> bool:
 
 
 def _spellings(value: str) -> tuple[str, ...]:
-    if len(value) < _LEAST_SENTINEL:
+    if len(value) < LEAST:
         return ()
     raw = value.encode()
     # Base64 of a longer text that holds the value depends on where it starts: drop what the neighbours decide.

@@ -77,20 +77,10 @@ _NUMBERS = {
 # No test needs these, and most holes of the kernel that a sandbox could be left through were found behind them.
 _KERNEL = (
     *("acct", "add_key", "bpf", "clock_settime", "delete_module", "fanotify_init", "finit_module", "fsconfig"),
-    *(
-        "fsmount",
-        "fsopen",
-        "fspick",
-        "init_module",
-        "kexec_file_load",
-        "kexec_load",
-        "keyctl",
-        "mount",
-        "mount_setattr",
-    ),
-    *("move_mount", "open_by_handle_at", "open_tree", "perf_event_open", "pivot_root", "quotactl", "quotactl_fd"),
-    *("reboot", "request_key", "setdomainname", "sethostname", "setns", "settimeofday", "swapoff", "swapon", "syslog"),
-    *("umount2", "unshare", "userfaultfd", "vhangup"),
+    *("fsmount", "fsopen", "fspick", "init_module", "kexec_file_load", "kexec_load", "keyctl", "mount"),
+    *("mount_setattr", "move_mount", "open_by_handle_at", "open_tree", "perf_event_open", "pivot_root", "quotactl"),
+    *("quotactl_fd", "reboot", "request_key", "setdomainname", "sethostname", "setns", "settimeofday", "swapoff"),
+    *("swapon", "syslog", "umount2", "unshare", "userfaultfd", "vhangup"),
 )
 # Programs fall back when told that these are not there. Of clone3 a filter can't see the flags.
 _ABSENT = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup")

@@ -18,7 +18,7 @@ from agent.context.fence import fence
 from agent.context.issue import read_issue
 from agent.context.lexical import Lexical, query_of
 from agent.context.overview import conventions, cut, facts
-from agent.context.rerank import Chooser, rerank
+from agent.context.rerank import rerank
 from agent.context.search import FunctionHit, SearchResult
 from agent.context.signals import plain
 from agent.index.corpus import Corpus
@@ -26,6 +26,7 @@ from agent.index.history import Commit
 from agent.index.index import Index, enclosing
 from agent.index.record import Record, Symbol
 from agent.model.tokens import estimate_tokens
+from agent.model.types import Model
 from agent.types import Task
 
 _OVERVIEW, _CONVENTIONS, _TESTS, _NEIGHBOURS = 0.04, 0.04, 0.03, 0.03
@@ -63,7 +64,7 @@ def build(
     seed: str,
     *,
     history: Sequence[Commit] | None = None,
-    chooser: Chooser | None = None,
+    chooser: Model | None = None,
 ) -> str:
     """The context of a task.
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 from agent.context.fence import fence
 from agent.context.overview import cut
 from agent.context.search import FunctionHit, Hit, SearchResult
 from agent.errors import GraftsmithError
 from agent.index.index import Index
-from agent.model.types import Message, Reply
+from agent.model.types import Message, Model
 
 FILES, FUNCTIONS = 20, 50
 
@@ -29,20 +29,8 @@ _ORDER = (
 )
 
 
-class Chooser(Protocol):
-    """The part of ``agent.model.client.ModelClient`` that is used here."""
-
-    def complete(
-        self,
-        messages: Sequence[Message],
-        *,
-        schema: Mapping[str, Any] | None = None,
-        max_output_tokens: int | None = None,
-    ) -> Reply: ...
-
-
 def rerank(
-    result: SearchResult, index: Index, query: str, chooser: Chooser, *, seed: str, budget_tokens: int = 6_000
+    result: SearchResult, index: Index, query: str, chooser: Model, *, seed: str, budget_tokens: int = 6_000
 ) -> SearchResult:
     """``result`` in the order that the model prefers; as it was when the call fails or its answer is of no use.
 

@@ -76,54 +76,56 @@ class InputRefused(GraftsmithError):
 
 
 class Vectors:
-    """Vectors by key in one SQLite file of their own; damage or a lock means that they are computed again."""
+    """Vectors by key in one SQLite file of their own. A damaged one is made anew; where it can't be used, as while
+    somebody locks it, they are kept in memory."""
 
     def __init__(self, path: Path | None, model: str) -> None:
         self._model = model
-        self._db: sqlite3.Connection | None = None
-        with contextlib.suppress(sqlite3.Error, OSError):
-            self._db = self._open(path)
-
-    def _open(self, path: Path | None) -> sqlite3.Connection:
-        db = sqlite3.connect(path or ":memory:", timeout=1.0)
-        try:
-            db.execute("CREATE TABLE IF NOT EXISTS vectors (model TEXT, key TEXT, data BLOB, PRIMARY KEY (model, key))")
-        except sqlite3.DatabaseError as error:
-            db.close()
-            if path is None or isinstance(error, sqlite3.OperationalError):
-                raise
-            path.unlink()
-            return self._open(path)
-        return db
+        self._db = _opened(path)
 
     def get(self, keys: Iterable[str]) -> dict[str, Vector]:
         found: dict[str, Vector] = {}
         with contextlib.suppress(sqlite3.Error):
-            for key in keys if self._db is not None else ():
-                row = self._db.execute(  # type: ignore[union-attr]
-                    "SELECT data FROM vectors WHERE model = ? AND key = ?", (self._model, key)
-                ).fetchone()
-                if row:
-                    found[key] = np.frombuffer(row[0], dtype="<f2").astype(np.float32)
+            for key in keys:
+                asked = "SELECT data FROM vectors WHERE model = ? AND key = ?"
+                for (data,) in self._db.execute(asked, (self._model, key)):
+                    found[key] = np.frombuffer(data, dtype="<f2").astype(np.float32)
         return found
 
     def put(self, vectors: Mapping[str, Vector]) -> None:
-        if self._db is None or not vectors:
-            return
         rows = [(self._model, key, vector.astype("<f2").tobytes()) for key, vector in vectors.items()]
         with contextlib.suppress(sqlite3.Error), self._db:
             self._db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
 
     def forget(self) -> None:
         """Drop this model's vectors: its dimension changed."""
-        if self._db is not None:
-            with contextlib.suppress(sqlite3.Error), self._db:
-                self._db.execute("DELETE FROM vectors WHERE model = ?", (self._model,))
+        with contextlib.suppress(sqlite3.Error), self._db:
+            self._db.execute("DELETE FROM vectors WHERE model = ?", (self._model,))
 
     def close(self) -> None:
-        if self._db is not None:
-            self._db.close()
-            self._db = None
+        self._db.close()
+
+
+def _opened(path: Path | None) -> sqlite3.Connection:
+    with contextlib.suppress(sqlite3.OperationalError, OSError):
+        try:
+            return _connected(path or ":memory:")
+        except sqlite3.DatabaseError as error:
+            if path is None or isinstance(error, sqlite3.OperationalError):
+                raise
+            path.unlink()
+            return _connected(path)
+    return _connected(":memory:")
+
+
+def _connected(place: Path | str) -> sqlite3.Connection:
+    db = sqlite3.connect(place, timeout=1.0)
+    try:
+        db.execute("CREATE TABLE IF NOT EXISTS vectors (model TEXT, key TEXT, data BLOB, PRIMARY KEY (model, key))")
+    except sqlite3.Error:
+        db.close()
+        raise
+    return db
 
 
 class Semantic:

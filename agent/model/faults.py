@@ -14,6 +14,7 @@ from typing import Any
 
 from agent.errors import GraftsmithError, RetryLater
 from agent.model import errors
+from agent.secrets import REDACTED
 
 EXCERPT = 300
 MAX_WAIT_S = 3600.0
@@ -27,7 +28,7 @@ def excerpt(body: object, secrets: Collection[str] = ()) -> str:
     """A short clean line out of an error body: no markup, no control signs, no secret."""
     text = body if isinstance(body, str) else _message_of(body)
     for secret in sorted((s for s in secrets if len(s) >= SHORTEST_SECRET), key=len, reverse=True):
-        text = text.replace(secret, "[redacted]")
+        text = text.replace(secret, REDACTED)
     if "<" in text:
         text = re.sub(r"(?is)<(script|style|head)\b.*?(</\1>|$)", " ", text[:20_000])
         text = html.unescape(re.sub(r"<[^>]*>", " ", text))

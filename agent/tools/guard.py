@@ -13,17 +13,8 @@ from agent.verify.paths import is_test, is_test_config
 _BUILD_FILES = frozenset(
     {
         *("pyproject.toml", "setup.cfg", "package.json", "makefile", "gnumakefile", "justfile", "taskfile.yml"),
-        *(
-            "taskfile.yaml",
-            "rakefile",
-            "pom.xml",
-            "build.gradle",
-            "build.gradle.kts",
-            "cargo.toml",
-            "noxfile.py",
-            "go.mod",
-            "go.work",
-        ),
+        *("taskfile.yaml", "rakefile", "pom.xml", "build.gradle", "build.gradle.kts", "cargo.toml", "noxfile.py"),
+        *("go.mod", "go.work"),
     }
 )
 
