@@ -37,6 +37,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
     },
     "Serve GitHub": {
         "serve": Entry("app.commands.serve", "Run the GitHub App: webhooks in, pull requests out."),
+        "runner": Entry("app.commands.runner", "Carry out one run of a service inside a job of GitHub Actions."),
         "demo": Entry("app.commands.demo", "Label an issue on the embedded GitHub, watch it become a pull request."),
         "devhub": Entry("app.commands.devhub", "Run the embedded GitHub alone."),
     },

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from agent.verify.registries import ALLOW, CLIENTS, Registries, told
 from app import clients
-from app.settings import EngineSettings, environment
+from app.settings import MachineSettings, environment
 
 
 @dataclass(frozen=True)
@@ -21,7 +21,7 @@ class Machine:
     registries: Mapping[str, str]
 
 
-def this_machine(settings: EngineSettings) -> Machine:
+def this_machine(settings: MachineSettings) -> Machine:
     """Read the environment and the package clients' own files; ``settings`` win over both."""
     env = environment()
     given = dict(env)

@@ -12,7 +12,7 @@ import difflib
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 from urllib.parse import urlsplit
 
 from cryptography.exceptions import UnsupportedAlgorithm
@@ -92,7 +92,45 @@ class SearchSettings(BaseSettings):
         )
 
 
-class EngineSettings(SearchSettings):
+class MachineSettings(BaseSettings):
+    """What a machine has to be told on which runs are carried out."""
+
+    model_config = SearchSettings.model_config
+
+    state_dir: Path = Field(default_factory=default_state_dir, validation_alias="GRAFTSMITH_STATE_DIR")
+    """Everything we keep: databases, runs, caches. Others can pass through to a checkout, and list nothing."""
+    pip_index_url: str | None = Field(default=None, validation_alias="GRAFTSMITH_PIP_INDEX_URL")
+    """Package index for the set-up phase of Python targets. Without secrets: code under test can read it."""
+    npm_registry: str | None = Field(default=None, validation_alias="GRAFTSMITH_NPM_REGISTRY")
+    """The same for JavaScript targets."""
+    egress_allow: str = Field(default="", validation_alias="GRAFTSMITH_EGRESS_ALLOW")
+    """Places besides the registries that set-ups may reach: ``host:port``, separated by commas."""
+
+    @field_validator("pip_index_url", "npm_registry")
+    @classmethod
+    def _check_registry(cls, value: str | None) -> str | None:
+        return value if value is None else _web_url(value, "a package registry")
+
+    @field_validator("egress_allow")
+    @classmethod
+    def _check_egress_allow(cls, value: str) -> str:
+        places(value)
+        return value
+
+    @field_validator("state_dir")
+    @classmethod
+    def _absolute_state_dir(cls, value: Path) -> Path:
+        return value.expanduser().absolute()
+
+
+class RunnerSettings(MachineSettings):
+    """What ``graftsmith runner`` needs inside a job of GitHub Actions, which sets the first two."""
+
+    identity_url: str = Field(validation_alias="ACTIONS_ID_TOKEN_REQUEST_URL")
+    identity_token: SecretStr = Field(validation_alias="ACTIONS_ID_TOKEN_REQUEST_TOKEN")
+
+
+class EngineSettings(SearchSettings, MachineSettings):
     """What a run of the engine needs, also without GitHub (``graftsmith run``)."""
 
     openai_api_key: SecretStr = Field(default=SecretStr(""), validation_alias="OPENAI_API_KEY", validate_default=True)
@@ -103,8 +141,6 @@ class EngineSettings(SearchSettings):
     context_tokens: int | None = Field(default=None, ge=4_000, validation_alias="GRAFTSMITH_CONTEXT_TOKENS")
     """How long a request to the model may get; without it, looked up by the model's name."""
 
-    state_dir: Path = Field(default_factory=default_state_dir, validation_alias="GRAFTSMITH_STATE_DIR")
-    """Everything we keep: databases, runs, caches. Others can pass through to a checkout, and list nothing."""
     max_dollars: float | None = Field(default=5.0, gt=0, validation_alias="GRAFTSMITH_MAX_DOLLARS")
     max_tokens: int | None = Field(default=1_000_000, gt=0, validation_alias="GRAFTSMITH_MAX_TOKENS")
     max_minutes: float | None = Field(default=60.0, gt=0, validation_alias="GRAFTSMITH_MAX_MINUTES")
@@ -118,12 +154,6 @@ class EngineSettings(SearchSettings):
     """Wall seconds for one command of the target, its whole test suite included."""
     prices: Path | None = Field(default=None, validation_alias="GRAFTSMITH_PRICES")
     """A price table that replaces the shipped one."""
-    pip_index_url: str | None = Field(default=None, validation_alias="GRAFTSMITH_PIP_INDEX_URL")
-    """Package index for the set-up phase of Python targets. Without secrets: code under test can read it."""
-    npm_registry: str | None = Field(default=None, validation_alias="GRAFTSMITH_NPM_REGISTRY")
-    """The same for JavaScript targets."""
-    egress_allow: str = Field(default="", validation_alias="GRAFTSMITH_EGRESS_ALLOW")
-    """Places besides the registries that set-ups may reach: ``host:port``, separated by commas."""
     keep_days: float | None = Field(default=90.0, ge=7, validation_alias="GRAFTSMITH_KEEP_DAYS")
     """How long the folders of jobs that are done, and of runs from the shell, are kept. Not less than a week: GitHub
     delivers again for three days."""
@@ -131,23 +161,12 @@ class EngineSettings(SearchSettings):
         default="info", pattern="^(debug|info|warning|error)$", validation_alias="GRAFTSMITH_LOG_LEVEL"
     )
 
-    @field_validator("pip_index_url", "npm_registry")
-    @classmethod
-    def _check_registry(cls, value: str | None) -> str | None:
-        return value if value is None else _web_url(value, "a package registry")
-
-    @field_validator("egress_allow")
-    @classmethod
-    def _check_egress_allow(cls, value: str) -> str:
-        places(value)
-        return value
-
     @field_validator("max_dollars", "max_tokens", "max_minutes", "max_steps", "keep_days", mode="before")
     @classmethod
     def _none_means_unlimited(cls, value: object) -> object:
         return None if isinstance(value, str) and value.strip().lower() == "none" else value
 
-    @field_validator("state_dir", "prices")
+    @field_validator("prices")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return value if value is None else value.expanduser().absolute()
@@ -212,6 +231,12 @@ class Settings(EngineSettings):
     port: int = Field(default=8000, ge=0, le=65535, validation_alias="GRAFTSMITH_PORT")
     database_url: str | None = Field(default=None, validation_alias="GRAFTSMITH_DATABASE_URL")
     """``postgresql://…`` for several machines; without it, SQLite under ``state_dir``."""
+    runner: Literal["local", "actions"] = Field(default="local", validation_alias="GRAFTSMITH_RUNNER")
+    """Where code under test is run: on this machine, or by GitHub Actions in the repository's own workflow."""
+    public_url: str | None = Field(default=None, validation_alias="GRAFTSMITH_PUBLIC_URL", validate_default=True)
+    """Where the workflow reaches this server."""
+    workflow: str = Field(default="graftsmith.yml", pattern=r"^[\w.-]+\.ya?ml$", validation_alias="GRAFTSMITH_WORKFLOW")
+    """Name of the workflow's file."""
     label: str = Field(default="agent", min_length=1, max_length=50, validation_alias="GRAFTSMITH_LABEL")
     allowed_bots: Annotated[frozenset[str], NoDecode] = Field(
         default=frozenset(), validation_alias="GRAFTSMITH_ALLOWED_BOTS"
@@ -253,6 +278,25 @@ class Settings(EngineSettings):
         if url.hostname == "github.com":
             raise ValueError(f"for github.com it is {_PUBLIC_GITHUB}, the default: remove the setting")
         return value
+
+    @field_validator("public_url")
+    @classmethod
+    def _check_public_url(cls, value: str | None, info: ValidationInfo) -> str | None:
+        if value is None:
+            if info.data.get("runner") == "actions":
+                raise PydanticCustomError("missing", "missing")
+            return None
+        value = _web_url(value, "GRAFTSMITH_PUBLIC_URL")
+        url = urlsplit(value)
+        if url.scheme == "http" and url.hostname not in _LOOPBACK:
+            raise ValueError("GRAFTSMITH_PUBLIC_URL must start with https://, because tokens travel to it")
+        return value
+
+    @property
+    def required_public_url(self) -> str:
+        """``public_url`` where runs are carried out elsewhere."""
+        assert self.public_url is not None, "checked when the settings were read"
+        return self.public_url
 
     @field_validator("database_url")
     @classmethod
@@ -327,17 +371,22 @@ _TODO = {
     "OPENAI_API_KEY": "set it to your provider's key, or point OPENAI_BASE_URL at an endpoint that asks for none",
     "OPENAI_BASE_URL": "set it to the address of an OpenAI-compatible endpoint, for example http://127.0.0.1:8080/v1",
     "GRAFTSMITH_EMBEDDING_BASE_URL": "set it to the address of an OpenAI-compatible endpoint, or leave it out",
+    "GRAFTSMITH_PUBLIC_URL": "set it to this server's address as workflows of GitHub Actions reach it, or leave "
+    "GRAFTSMITH_RUNNER out to run tests on this machine",
+    "ACTIONS_ID_TOKEN_REQUEST_URL": "GitHub sets it in a job that has `permissions: id-token: write`",
+    "ACTIONS_ID_TOKEN_REQUEST_TOKEN": "GitHub sets it in a job that has `permissions: id-token: write`",
     "OPENAI_MODEL": "set it to a model name that the endpoint knows",
 }
 
-S = TypeVar("S", bound=SearchSettings)
+S = TypeVar("S", bound=BaseSettings)
 
 
 def load(kind: type[S], *, env_file: Path | None = Path(".env")) -> S:
     """Read the settings.
 
     Args:
-        kind: ``Settings`` for the server, ``EngineSettings`` for a run without GitHub, ``SearchSettings`` for a search.
+        kind: ``Settings`` for the server, ``EngineSettings`` for a run without GitHub, ``SearchSettings`` for a search,
+            ``RunnerSettings`` inside a workflow.
         env_file: read below the environment's own values; may be missing.
 
     Raises:
@@ -348,7 +397,7 @@ def load(kind: type[S], *, env_file: Path | None = Path(".env")) -> S:
     if kind is not Settings:  # started in a checkout, and its file may be anybody's
         problems += _lures(given)
     try:
-        settings = kind(_env_file=env_file)  # type: ignore[call-arg]  # pydantic-settings adds it at run time
+        settings = kind(_env_file=env_file)
     except ValidationError as error:
         wrong = error.errors(include_input=False, include_url=False, include_context=False)
         problems = [*(_describe(e["loc"], e["type"], e["msg"], kind) for e in wrong), *problems]
@@ -365,7 +414,7 @@ def load(kind: type[S], *, env_file: Path | None = Path(".env")) -> S:
     return settings
 
 
-def _describe(location: tuple[int | str, ...], kind: str, message: str, cls: type[SearchSettings]) -> str:
+def _describe(location: tuple[int | str, ...], kind: str, message: str, cls: type[BaseSettings]) -> str:
     field = cls.model_fields.get(str(location[0]))
     name = str(field.validation_alias if field else location[0])
     what = "is missing" if kind == "missing" else f"is wrong: {message.removeprefix('Value error, ')}"

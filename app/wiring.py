@@ -13,7 +13,8 @@ from agent import secrets as secret_shapes
 from agent.budget import load_prices
 from app import housekeeping, server
 from app.aging import DAY_S
-from app.github import GitHubApp
+from app.github import GitHubApp, WorkflowTokens
+from app.github.oidc import issuer
 from app.jobs.executor import Executor, claim_identity
 from app.jobs.room import Room
 from app.jobs.store import JobStore, sqlite_url
@@ -21,8 +22,11 @@ from app.llm.endpoint import Gateway, GatewayConfig
 from app.llm.endpoint import routes as llm_routes
 from app.llm.ledger import RunMeters
 from app.machine import this_machine
+from app.runners.actions import ActionsRunner
+from app.runners.door import Door
+from app.runners.local import LocalRunner
 from app.settings import Settings
-from app.steps import Files, GitHubSteps, LocalRuns, Site
+from app.steps import Files, GitHubSteps, Runs, Site
 from app.webhooks.policy import Rules
 
 
@@ -52,10 +56,13 @@ def build(settings: Settings, *, port: int) -> Service:
     token_secret = secrets.token_urlsafe(48)
     gateway = _gateway(settings, meters, token_secret)
     site = Site(settings, _github(settings), store, Files(root))
-    runs = LocalRuns(
+    model_url = f"http://127.0.0.1:{port}/llm/v1"
+    door = _door(settings)
+    runs = Runs(
         site,
         machine=this_machine(settings),
-        endpoint=f"http://127.0.0.1:{port}/llm/v1",
+        questions=LocalRunner(model_url, sandbox=False),
+        runner=_actions(settings, site, door) if door else LocalRunner(model_url),
         meters=meters,
         token_secret=token_secret,
     )
@@ -71,7 +78,7 @@ def build(settings: Settings, *, port: int) -> Service:
         rules=Rules(label=settings.label, allowed_bots=settings.allowed_bots, app_id=settings.app_id),
         store=store,
         executor=executor,
-        routes=llm_routes(gateway),
+        routes=(*llm_routes(gateway), *(door.routes() if door else ())),
         on_close=gateway.aclose,
         beside=(partial(housekeeping.forever, store, site.files, days * DAY_S),) if days else (),
     )
@@ -90,6 +97,17 @@ def _github(settings: Settings) -> GitHubApp:
         settings.github_api_url,
         redact=partial(secret_shapes.redact, sentinels=settings.secrets),
     )
+
+
+def _door(settings: Settings) -> Door | None:
+    """Where runs are fetched; ``None`` where all are carried out on this machine."""
+    if settings.runner != "actions":
+        return None
+    return Door(WorkflowTokens(issuer(settings.github_web_url), settings.required_public_url))
+
+
+def _actions(settings: Settings, site: Site, door: Door) -> ActionsRunner:
+    return ActionsRunner(site.github, door, public_url=settings.required_public_url, workflow=settings.workflow)
 
 
 def _gateway(settings: Settings, meters: RunMeters, token_secret: str) -> Gateway:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.devhub import auth, checks, issues, people, pulls, refs, reviews
+from app.devhub import auth, checks, identity, issues, people, pulls, refs, reviews
 from app.devhub.git import ZERO, FileDiff, Person, TreeChange, text
 from app.devhub.hub import Hub
 from app.devhub.records import (
@@ -414,6 +414,10 @@ class Repo:
 
     def workflow_runs(self) -> list[WorkflowRun]:
         return self._hub.store.find(WorkflowRun, repository_id=self.id)
+
+    def identity_of(self, run_id: int) -> dict[str, str]:
+        """The variables by which a job of the run gets its identity token."""
+        return identity.environment(self._hub, run_id)
 
     def finish_workflow_run(
         self, run_id: int, conclusion: str, artifacts: Mapping[str, Mapping[str, bytes]] | None = None

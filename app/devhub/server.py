@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.devhub import auth, git_http, graphql, issues
+from app.devhub import auth, git_http, graphql, identity, issues
 from app.devhub.errors import Refused, forbidden, not_found
 from app.devhub.hub import API, Hub
 from app.devhub.limits import RateLimit
@@ -218,6 +218,7 @@ class Root:
     def __init__(self, hub: Hub, pages: ASGIApp) -> None:
         self._hub = hub
         self._api = RestApi(hub)
+        self._identities = identity.Identities(hub)
         self._pages = pages
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -227,6 +228,9 @@ class Root:
             await self._api(scope, receive, send)
         elif path == graphql.PATH and scope["method"] == "POST":
             response = await graphql.serve(self._hub, Request(scope, receive))
+            await response(scope, receive, send)
+        elif path.startswith(f"{identity.PATH}/"):
+            response = await self._identities.serve(Request(scope, receive))
             await response(scope, receive, send)
         elif git:
             response = await git_http.serve(self._hub, Request(scope, receive), git)

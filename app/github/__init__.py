@@ -3,6 +3,7 @@
 from app.github.app import Access, GitHubApp
 from app.github.errors import AnswerLost, CredentialsRefused, NotFound, PermissionMissing, Rejected
 from app.github.models import Comment, Commit, Issue, LineComment, Pull
+from app.github.oidc import IdentityRefused, WorkflowRun, WorkflowTokens
 from app.github.repository import Repository, TreeChange
 
 __all__ = [
@@ -12,6 +13,7 @@ __all__ = [
     "Commit",
     "CredentialsRefused",
     "GitHubApp",
+    "IdentityRefused",
     "Issue",
     "LineComment",
     "NotFound",
@@ -20,4 +22,6 @@ __all__ = [
     "Rejected",
     "Repository",
     "TreeChange",
+    "WorkflowRun",
+    "WorkflowTokens",
 ]

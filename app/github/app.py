@@ -28,6 +28,7 @@ class Access(Enum):
     READ = ("contents:read", "issues:read", "pull_requests:read", "checks:read")
     WRITE = ("contents:write", "issues:write", "pull_requests:write", "checks:write")
     WRITE_WORKFLOWS = (*WRITE, "workflows:write")
+    ACTIONS = ("actions:write",)
 
     @property
     def permissions(self) -> Mapping[str, str]:

@@ -198,3 +198,15 @@ class Token(Seen):
     value: str = Field(alias="token", repr=False)
     expires_at: str
     repositories: tuple[_Repo, ...] = ()
+
+
+class WorkflowState(Seen):
+    """Where a run of a workflow stands."""
+
+    status: str | None = None
+    conclusion: str | None = None
+    html_url: str = ""
+
+    @property
+    def over(self) -> bool:
+        return self.status == "completed"

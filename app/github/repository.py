@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import base64
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeVar
@@ -24,6 +25,7 @@ from app.github.models import (
     Pull,
     RepositoryFacts,
     Tree,
+    WorkflowState,
 )
 from app.report.check import Annotation, CheckRun
 
@@ -366,6 +368,33 @@ class Repository:
         what = "make a pull request a draft" if draft else "mark a pull request as ready"
         answer = await self._api.graphql(query, {"id": pull.node_id}, what)
         return str(answer[name]["pullRequest"]["headRefOid"])
+
+    # ── workflows ────────────────────────────────────────────────────────────────────────────────────────────────
+
+    async def start_workflow(self, file: str, ref: str, inputs: Mapping[str, str]) -> int | None:
+        """Start the workflow ``file`` on the branch ``ref``; the number of its run, where this GitHub tells it.
+
+        Repeated after a lost answer it may start two runs: what they do has to bear that.
+        """
+        url = await self._url("/actions/workflows/{file}/dispatches", file=file)
+        what, body = f"start the workflow {file}", {"ref": ref, "inputs": dict(inputs)}
+        try:
+            told = await self._api.send("POST", url, what, json={**body, "return_run_details": True}, harmless=True)
+        except Rejected as error:
+            if "return_run_details" not in error.message:  # servers that do not know it yet
+                raise
+            told = await self._api.send("POST", url, what, json=body, harmless=True)
+        return int(told["workflow_run_id"]) if told else None
+
+    async def workflow_state(self, run_id: int) -> WorkflowState:
+        url = await self._url("/actions/runs/{id}", id=run_id)
+        return WorkflowState.model_validate(await self._api.get(url, "look at the workflow's run"))
+
+    async def cancel_workflow(self, run_id: int) -> None:
+        """Have GitHub end the run; one that has ended stays as it is."""
+        url = await self._url("/actions/runs/{id}/cancel", id=run_id)
+        with suppress(Rejected):
+            await self._api.send("POST", url, "cancel the workflow's run", harmless=True)
 
 
 def _output(check: CheckRun, batch: Sequence[Annotation]) -> dict[str, Any]:

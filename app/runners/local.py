@@ -7,9 +7,11 @@ is found again.
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from threading import Event
 
@@ -20,13 +22,47 @@ from agent.record import CANCEL, DISK_FULL, EVENTS, RESULT, HandedOver
 from agent.start import command
 from agent.types import Outcome, RunResult, RunSpec
 from app.runners.tail import Tail
+from app.runners.types import Errand, longest_s
 from sandbox import process, remove_tree
 from sandbox.text import clean
 from sandbox.types import End, Finished, Limits
 
 _ENVIRONMENT = {**process.CLEAN_ENV, "PYTHONSAFEPATH": "1"}
-_GRACE_S = 300.0
-"""Beyond the budget's minutes: set-up of the sandbox, writing the result."""
+
+
+class LocalRunner:
+    """See ``Runner``: on this machine, each run in a process of its own.
+
+    Args:
+        model_url: where runs reach the model endpoint of this very server.
+        sandbox: whether they will most likely need one.
+    """
+
+    def __init__(self, model_url: str, *, sandbox: bool = True) -> None:
+        self._model_url = model_url
+        self._sandbox = sandbox
+        self._ahead: dict[str, RunProcess] = {}
+
+    @property
+    def model_url(self) -> str:
+        return self._model_url
+
+    def get_ready(self, job_id: str) -> None:
+        """Start the process of the job's run, which loads what it needs while the job is being prepared."""
+        if job_id not in self._ahead:
+            self._ahead[job_id] = RunProcess(sandbox=self._sandbox)
+
+    def let_go(self, job_id: str) -> None:
+        process = self._ahead.pop(job_id, None)
+        if process is not None:
+            process.close()
+
+    async def run(self, errand: Errand) -> RunResult:
+        self.get_ready(errand.job_id)
+        with closing(self._ahead.pop(errand.job_id)) as process:
+            return await asyncio.to_thread(
+                process.run, errand.spec, on_event=errand.on_event, cancelled=errand.cancelled
+            )
 
 
 class RunProcess:
@@ -63,10 +99,10 @@ class RunProcess:
         handed = HandedOver(spec, at=time.monotonic())
         there = Event()
         folder = Path(spec.work_dir)
-        stored = result_of(folder)
-        if stored is not None and stored.outcome is not Outcome.CANCELLED:
+        stored = kept_result(folder)
+        if stored is not None:
             return stored
-        _emptied(folder)
+        emptied(folder)
         tail = Tail(folder / EVENTS, on_event)
 
         def poll() -> bool:
@@ -80,8 +116,7 @@ class RunProcess:
                 there.set()
             return False  # the run ends by itself, so that it can write what it has
 
-        minutes = spec.budget.minutes
-        limits = Limits(wall_s=float("inf") if minutes is None else minutes * 60 + spec.command_timeout_s + _GRACE_S)
+        limits = Limits(wall_s=longest_s(spec))
         child = self._started.result()
         finishing = self._thread.submit(child.finish, handed.to_bytes(), limits=limits, cancelled=poll)
         finishing.add_done_callback(lambda _: there.set())
@@ -112,10 +147,16 @@ def _lost(finished: Finished) -> GraftsmithError:
     )
 
 
-def _emptied(folder: Path) -> None:
+def emptied(folder: Path) -> None:
     """An earlier run was killed in the middle: nothing of it is of use, and its checkouts would be in the way."""
     remove_tree(folder)
     folder.mkdir(mode=0o711)
+
+
+def kept_result(folder: Path) -> RunResult | None:
+    """That of a run which need not be repeated: it has come to its end, and was not stopped before."""
+    stored = result_of(folder)
+    return None if stored is None or stored.outcome is Outcome.CANCELLED else stored
 
 
 def result_of(folder: Path) -> RunResult | None:

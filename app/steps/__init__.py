@@ -6,7 +6,7 @@ itself the marker, the branch and the commit that names its job.
 
 from app.steps.files import Files
 from app.steps.github import GitHubSteps
-from app.steps.running import LocalRuns
+from app.steps.running import Runs
 from app.steps.site import Site
 
-__all__ = ["Files", "GitHubSteps", "LocalRuns", "Site"]
+__all__ = ["Files", "GitHubSteps", "Runs", "Site"]

@@ -17,7 +17,7 @@ from app.steps.asked import asked_for
 from app.steps.briefing import Briefing
 from app.steps.files import ACCOUNT, PATCH
 from app.steps.publishing import PUBLISHED, Publishing
-from app.steps.running import LocalRuns
+from app.steps.running import Runs
 from app.steps.site import Site
 from app.steps.undoing import take_back_last
 
@@ -25,7 +25,7 @@ from app.steps.undoing import take_back_last
 class GitHubSteps:
     """See ``app.jobs.workflow.Steps`` for when each is called."""
 
-    def __init__(self, site: Site, runs: LocalRuns) -> None:
+    def __init__(self, site: Site, runs: Runs) -> None:
         self._site = site
         self._runs = runs
         self._briefing = Briefing(site)

@@ -31,7 +31,7 @@ from app.publish import (
 )
 from app.report import JobFacts, Review
 from app.steps.files import ACCOUNT, PATCH, Brief
-from app.steps.running import LocalRuns
+from app.steps.running import Runs
 from app.steps.site import Site
 
 PUBLISHED = frozenset({Outcome.PROPOSED, Outcome.TESTS_FAILING, Outcome.STUCK, Outcome.BUDGET_REACHED})
@@ -43,7 +43,7 @@ _REBASES = 3
 class Publishing:
     """Where the branch moved meanwhile, the change is tested again on what is there now."""
 
-    def __init__(self, site: Site, runs: LocalRuns) -> None:
+    def __init__(self, site: Site, runs: Runs) -> None:
         self._site = site
         self._runs = runs
 

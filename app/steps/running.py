@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from contextlib import closing
+from functools import partial
 
 from agent import config
 from agent.types import ChangeSet, ModelEndpoint, RunResult, RunSpec
@@ -16,7 +16,7 @@ from app.llm.run_tokens import issue_token
 from app.machine import Machine
 from app.progress import Watch
 from app.report import Progress
-from app.runners.local import RunProcess
+from app.runners.types import Errand, Runner
 from app.steps.briefing import own_rules
 from app.steps.files import Brief
 from app.steps.site import Site
@@ -25,11 +25,12 @@ _PROGRESS_S = 5.0
 """Between two edits of the status comment, at least."""
 
 
-class LocalRuns:
-    """Runs on this machine.
+class Runs:
+    """The runs of jobs.
 
     Args:
-        endpoint: where runs reach the model endpoint of this very server.
+        questions: carries out runs that only read.
+        runner: carries out the others, with code that nobody trusts.
         meters: open runs and what they may spend.
         token_secret: signs the runs' tokens.
     """
@@ -39,41 +40,43 @@ class LocalRuns:
         site: Site,
         *,
         machine: Machine,
-        endpoint: str,
+        questions: Runner,
+        runner: Runner,
         meters: RunMeters,
         token_secret: str,
     ) -> None:
         self._site = site
         self._machine = machine
-        self._endpoint = endpoint
+        self._questions = questions
+        self._runner = runner
         self._meters = meters
         self._token_secret = token_secret
         self._watches: dict[str, Watch] = {}
-        self._ahead: dict[str, RunProcess] = {}
 
     def get_ready(self, work: Work) -> None:
-        """Start the process of the job's run, which loads what it needs while the job is being prepared."""
-        job = work.job
-        if job.id not in self._ahead:
-            self._ahead[job.id] = RunProcess(sandbox=job.command.word is not Word.ASK)
+        """The job will soon have a run."""
+        self._of(work).get_ready(work.job.id)
 
     def let_go(self, work: Work) -> None:
-        """Forget the job, and end a process that waits for its run. Waits for nothing."""
+        """Forget the job, and what waits for its run. Waits for nothing."""
         self._watches.pop(work.job.id, None)
-        process = self._ahead.pop(work.job.id, None)
-        if process is not None:
-            process.close()
+        self._of(work).let_go(work.job.id)
+
+    def _of(self, work: Work) -> Runner:
+        return self._questions if work.job.command.word is Word.ASK else self._runner
 
     async def run(self, work: Work, brief: Brief, number: int, change_set: ChangeSet | None = None) -> RunResult:
-        """One run on the local runner, with the status comment kept up to date meanwhile."""
+        """One run, with the status comment kept up to date meanwhile."""
         spec = await asyncio.to_thread(self._spec, work, brief, number, change_set)
         watch = self._watches[work.job.id] = Watch(time.time())
         self._meters.open(spec.run_id, spec.budget, work.job.usage if number > 1 else None)
-        self.get_ready(work)
+        command = work.job.command
+        errand = Errand(
+            work.job.id, command.installation_id, command.repository_id, spec, watch.see, cancelled=work.cancelled
+        )
         teller = asyncio.create_task(self._keep_telling(work, brief, watch))
         try:
-            with closing(self._ahead.pop(work.job.id)) as process:
-                result = await asyncio.to_thread(process.run, spec, on_event=watch.see, cancelled=work.cancelled)
+            result = await self._of(work).run(errand)
         finally:
             teller.cancel()
             await asyncio.wait([teller])  # nothing is told any more once the job goes on
@@ -95,6 +98,7 @@ class LocalRuns:
         run_id = f"{work.job.id}-{number}"
         minutes = settings.budget.minutes or 24 * 60.0
         token = issue_token(self._token_secret, run_id, ttl_s=minutes * 60 + 3600)
+        model = partial(self._model, self._of(work).model_url, token)
         base_sha = change_set.base_sha if change_set else brief.base_sha
         own = own_rules(self._site, work, brief.rules_sha or base_sha)
         return RunSpec(
@@ -115,19 +119,19 @@ class LocalRuns:
             registries=self._machine.registries,
             repository=str(command.repository_id),
             budget=config.lowered(settings.budget, own.budget),
-            model=self._model(settings.openai_model, token),
-            fallback=self._model(settings.openai_fallback_model, token) if settings.openai_fallback_model else None,
+            model=model(settings.openai_model),
+            fallback=model(settings.openai_fallback_model) if settings.openai_fallback_model else None,
             prices=self._meters.prices,
-            embeddings=self._model(settings.embeddings.model, token) if settings.embeddings else None,
+            embeddings=model(settings.embeddings.model) if settings.embeddings else None,
             rerank=settings.rerank,
             seed=secrets.token_hex(16),
             command_timeout_s=settings.command_timeout_s,
         )
 
-    def _model(self, name: str, token: str) -> ModelEndpoint:
+    def _model(self, url: str, token: str, name: str) -> ModelEndpoint:
         """Our own metered endpoint, as a run may use it."""
         limit = self._site.settings.context_tokens
-        return ModelEndpoint(base_url=self._endpoint, api_key=token, model=name, context_tokens=limit)
+        return ModelEndpoint(base_url=url, api_key=token, model=name, context_tokens=limit)
 
     async def _keep_telling(self, work: Work, brief: Brief, watch: Watch) -> None:
         """Edit the status comment when there is news; what can't be told now is told later or at the end."""

@@ -278,7 +278,8 @@ def world(folder: Path, hub: DevHub, script: Mapping[str, Any], key: str, **sett
         port = free_port()
         keys = hub.create_app(webhook_url=f"http://127.0.0.1:{port}/webhooks", private_key=key)
         endpoint = ModelEndpoint(base_url=model.base_url, api_key="provider-key-3f9a", model="scripted")
-        env = service_settings(folder / "state", port, hub, keys, endpoint) | {"GRAFTSMITH_REVIEW": "no"} | settings
+        env = service_settings(folder / "state", port, hub, keys, endpoint)
+        env |= {"GRAFTSMITH_REVIEW": "no", "GRAFTSMITH_PUBLIC_URL": f"http://127.0.0.1:{port}"} | settings
         service = Service(env, folder, port)
         made = World(hub, keys, service, hub.install(keys.id, OWNER))
         service.start()

@@ -1,0 +1,127 @@
+"""Runs that GitHub Actions carries out: a real workflow, executed by act, fetches the run and brings it back."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from agent.types import Outcome
+from app.devhub.devhub import DevHub
+from app.devhub.records import WorkflowRun
+from app.devhub.repo import Repo
+from app.devhub.serving import serving
+from tests.flow.scripts import SCRIPT
+from tests.flow.world import BUG, FILES, World, outcome, world
+from tests.support.openapi import Checked
+
+ROOT = Path(__file__).parents[2]
+ACTION = "example/graftsmith"
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+FILE = ".github/workflows/graftsmith.yml"
+NEEDS = {"actions": "write"}
+
+
+@pytest.fixture(scope="module")
+def actions(tmp_path_factory: pytest.TempPathFactory, shared_checks: Checked, app_key: str) -> Iterator[World]:
+    """A world whose service has its runs carried out by workflows."""
+    folder = tmp_path_factory.mktemp("actions")
+    for place in (folder, *folder.parents):
+        if "pytest" in str(place):
+            place.chmod(0o755)
+    hub = DevHub(folder / "hub")
+    with (
+        serving(hub, middleware=shared_checks.wrap),
+        world(folder, hub, SCRIPT, app_key, GRAFTSMITH_RUNNER="actions") as made,
+    ):
+        yield made
+    hub.close()
+
+
+def workflow(service_url: str) -> str:
+    """The workflow that people copy, filled in."""
+    text = (ROOT / ".github/runner/graftsmith.yml").read_text()
+    filled = {"OWNER/graftsmith": ACTION, "COMMIT": COMMIT, "https://SERVICE": service_url}
+    for name, value in filled.items():
+        assert name in text
+        text = text.replace(name, value)
+    return text
+
+
+@contextmanager
+def machines(flow: World, repo: Repo, folder: Path) -> Iterator[list[str]]:
+    """GitHub's machines: each run of a workflow that is started meanwhile is executed; yields their logs."""
+    over, logs, done = threading.Event(), [], set[int]()
+
+    def work() -> None:
+        while not over.wait(0.1):
+            for run in repo.workflow_runs():
+                if run.id not in done:
+                    done.add(run.id)
+                    logs.append(execute(repo, run, folder / str(run.id)))
+                    if next(r for r in repo.workflow_runs() if r.id == run.id).status != "completed":
+                        repo.finish_workflow_run(run.id, "success" if "Job succeeded" in logs[-1] else "failure")
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        yield logs
+    finally:
+        over.set()
+        thread.join()
+
+
+def execute(repo: Repo, run: WorkflowRun, folder: Path, more: Mapping[str, str] | None = None) -> str:
+    """Run the workflow as it is in the repository; its log."""
+    checkout = folder / "checkout"
+    (checkout / FILE).parent.mkdir(parents=True)
+    (checkout / FILE).write_bytes(repo.read(FILE))
+    git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", "-C", str(checkout)]
+    for words in (["init", "-q"], ["add", "-A"], ["commit", "-qm", "x"]):
+        subprocess.run([*git, *words], check=True)
+    action = folder / "action"
+    shutil.copytree(ROOT / ".github", action / ".github")
+    variables = repo.identity_of(run.id) | (more or {})
+    found = subprocess.run(
+        [
+            *(str(Path(sys.executable).with_name("act")), "workflow_dispatch", "-W", FILE),
+            *("-P", "ubuntu-24.04=-self-hosted", "--local-repository", f"{ACTION}@{COMMIT}={action}"),
+            *(word for name, value in run.inputs.items() for word in ("--input", f"{name}={value}")),
+            *(word for name, value in variables.items() for word in ("--env", f"{name}={value}")),
+        ],
+        cwd=checkout,
+        env={
+            "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+            "HOME": str(folder),
+            **{name: value for name, value in os.environ.items() if name.startswith(("PIP_", "npm_config"))},
+        },
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        timeout=240,
+    )
+    return found.stdout.decode(errors="replace")
+
+
+def test_a_label_becomes_a_pull_request_by_way_of_a_workflow(actions: World, open_tmp_path: Path) -> None:
+    files = {**FILES, FILE: workflow(actions.service.url)}
+    repo = actions.repository("by-actions", files, alone=True)
+    with machines(actions, repo, open_tmp_path) as logs:
+        actions.asked(repo, BUG)
+        job = actions.ended(repo)
+    assert outcome(job) is Outcome.PROPOSED, logs
+    (pull,) = actions.pulls(repo)
+    assert not pull.draft
+    assert "sum(items)\n" in repo.read("widget.py", pull.head_ref).decode()
+    result = actions.result(job)
+    assert result.evidence.proven
+    assert [event["kind"] for event in actions.events(job)].count("model_call") == result.usage.calls
+    assert "stage: prove" in logs[0]
+    assert "sum(items" not in logs[0], "no text of the run is in the workflow's log"
