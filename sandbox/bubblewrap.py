@@ -117,6 +117,8 @@ class Bubblewrap:
             options += inside.system(command.limits, self._program.knows, handover.add)
             for source, mount in zip(sources, mounts, strict=True):
                 options += ["--bind" if mount.writable else "--ro-bind", source, mount.target]
+            for folder in command.scratch:
+                options += inside.empty(folder, "0755", command.limits, self._program.knows)
             options += inside.closing(command.cwd, command.env)
             options += ["--json-status-fd", str(handover.status)]
             if seccomp.supported():

@@ -63,10 +63,15 @@ def system(limits: Limits, knows: frozenset[str], hand_over: Callable[[bytes], i
         options += ["--ro-bind-data", str(hand_over(text.encode())), path]
     options += ["--proc", "/proc", "--dev", "/dev"]
     for folder, mode in (("/tmp", "1777"), (HOME, "0700"), ("/dev/shm", "1777")):  # noqa: S108 - paths inside
-        options += ["--perms", mode] if "--perms" in knows else []
-        options += ["--size", str(limits.tmp_bytes)] if "--size" in knows else []
-        options += ["--tmpfs", folder]
+        options += empty(folder, mode, limits, knows)
     return [*options, "--dir", "/run", "--symlink", "../tmp", "/var/tmp"]  # noqa: S108
+
+
+def empty(folder: str, mode: str, limits: Limits, knows: frozenset[str]) -> list[str]:
+    """Options for an empty folder in memory that the command can write to."""
+    options = ["--perms", mode] if "--perms" in knows else []
+    options += ["--size", str(limits.tmp_bytes)] if "--size" in knows else []
+    return [*options, "--tmpfs", folder]
 
 
 def system_paths() -> Iterator[str]:

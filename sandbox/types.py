@@ -71,6 +71,9 @@ class Command:
     cwd: str
     env: Mapping[str, str] = field(default_factory=dict)
     mounts: tuple[Mount, ...] = ()
+    scratch: tuple[str, ...] = ()
+    """Folders inside ``mounts`` that are seen empty and can be written to; what is written is gone afterwards. Where
+    nothing can be mounted they stay as they are."""
     egress: Egress | None = None
     """The way out through a proxy of ours; without it there is no network but the command's own loopback."""
     stdin: bytes = b""

@@ -36,7 +36,7 @@ from sandbox.text import clean
 from sandbox.toolchain import mounts_for
 from sandbox.types import Cancelled, Command, End, Finished, Limits, Mount, Sandbox
 
-_FORMAT: Final = 2
+_FORMAT: Final = 3
 _FRESH_S: Final = 7 * 24 * 3600
 """So long dependencies that nothing pins stay as they are, though new releases come."""
 

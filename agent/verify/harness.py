@@ -10,9 +10,9 @@ import os
 import stat
 import tempfile
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Final
 
 from agent.disk import check_room
@@ -22,7 +22,7 @@ from agent.types import SuiteStatus, TestRun
 from agent.verify import verdict
 from agent.verify.environment import COMMON, Environment, Installer, Machine
 from agent.verify.report import Report, Unreadable
-from agent.verify.store import SetupFailed, Store
+from agent.verify.store import SCRATCH, SetupFailed, Store
 from agent.verify.toolchains import TOOLCHAINS, build_of
 from agent.verify.toolchains.base import BUILD, REPORTS, WATCH, Canary, Collected, Invocation, TestPlan, shell
 from agent.workspace import Checkout, Workspace
@@ -346,11 +346,13 @@ class Harness:
         if self._build is not None:
             folder = f"{self._view}/{_BUILD_FOLDER}"
             argv, env = shell(_TAKE_UP, folder, BUILD, *argv), {self._build.variable: folder, **env}
+        mounts = (*checkout.mounts, *environment.mounts, *mounts)
         command = Command(
             argv,
             cwd=self._view,
             env={**COMMON, **environment.env, **env},
-            mounts=(*checkout.mounts, *environment.mounts, *mounts),
+            mounts=mounts,
+            scratch=tuple(_scratch(mounts)),
             limits=limits or self.limits,
         )
         finished = self.sandbox.run(command, cancelled=self._cancelled, log=log)
@@ -412,6 +414,14 @@ class Harness:
             detail=detail,
             isolation=self.sandbox.isolation.name,
         )
+
+
+def _scratch(mounts: Sequence[Mount]) -> Iterator[str]:
+    """Folders in what is installed that have to be written to, where they are there."""
+    for mount in mounts:
+        name = SCRATCH.get(PurePosixPath(mount.target).name)
+        if name and not mount.writable and (mount.source / name).is_dir() and not (mount.source / name).is_symlink():
+            yield f"{mount.target}/{name}"
 
 
 def _verdict(

@@ -28,6 +28,9 @@ from sandbox.types import Limits
 
 MAX_BYTES: Final = 20 * 1024**3
 _SKIPPED: Final = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".git", ".ruff_cache"})
+SCRATCH: Final = {"node_modules": ".vite-temp"}
+"""Folders that a program writes to within what is installed, whatever it is told: vite bundles its configuration into
+one, and imports it from there."""
 _MOUNT_LIMIT: Final = 256
 _ABANDONED_S: Final = 24 * 3600
 _COPY_S: Final = 600.0
@@ -193,6 +196,9 @@ def carry(checkout: Path, target: Path, made: Sequence[str]) -> Sequence[str]:
     for path in made:
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.move(checkout / path, target / path)
+        scratch = SCRATCH.get(PurePosixPath(path).name)
+        if scratch and not (target / path).is_symlink():
+            (target / path / scratch).mkdir(exist_ok=True)
     return made
 
 

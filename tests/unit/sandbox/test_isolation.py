@@ -575,6 +575,19 @@ def test_a_mount_below_another_one(bubblewrap: Sandbox, tmp_path: Path) -> None:
     assert finished.output == b"outerinner"
 
 
+def test_a_scratch_folder_in_what_is_read_only(bubblewrap: Sandbox, tmp_path: Path) -> None:
+    library = tmp_path / "library"
+    (library / "scratch").mkdir(parents=True)
+    (library / "scratch" / "old").touch()
+    line = "ls -A scratch; echo new > scratch/new && cat scratch/new; touch beside 2>/dev/null || echo closed"
+    mount = Mount(library, "/tmp/place")
+    done = bubblewrap.run(
+        Command(("sh", "-c", line), cwd=mount.target, mounts=(mount,), scratch=(f"{mount.target}/scratch",))
+    )
+    assert done.output == b"new\nclosed\n"
+    assert [path.name for path in (library / "scratch").iterdir()] == ["old"]
+
+
 def test_loopback_works_inside_and_leads_nowhere(bubblewrap: Sandbox, python: tuple[str, tuple[Mount, ...]]) -> None:
     source = """
 import socket
