@@ -13,7 +13,7 @@ from agent.loop import Conversation
 from agent.model.types import Message, Model
 from agent.steps import Progress
 from agent.tree import Draft
-from agent.types import Evidence, Plan, PlanStep, RunSpec, SuiteStatus, Task, TestRun
+from agent.types import Evidence, Plan, PlanStep, RunSpec, SuiteStatus, Task, TestOutcome, TestRun
 from agent.verify.harness import Aside
 from agent.verify.report import gist
 from sandbox.text import clean
@@ -92,6 +92,8 @@ def remark(spec: RunSpec) -> str:
 def test_report(run: TestRun, seed: str, *, baseline: bool = False) -> str:
     """One test run as the model reads it: counts first, then failures, then the end of the output where that helps."""
     counts = f"{len(run.passed)} passed, {len(run.failed)} failed" if run.structured else "no report of single tests"
+    skipped = len(run.ids(TestOutcome.SKIPPED))
+    counts += f", {skipped} skipped" if skipped else ""
     head = f"{run.status.value}: {counts}, in {run.seconds:.1f} s"
     parts = [head + (f" ({run.detail})" if run.detail else "")]
     failed = sorted(run.failed)

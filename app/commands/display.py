@@ -12,7 +12,20 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from agent.events import Listener
-from agent.types import Check, Coverage, Evidence, Impact, Outcome, Plan, Proof, RunResult, Stage, TestRun, Usage
+from agent.types import (
+    Check,
+    Coverage,
+    Evidence,
+    Impact,
+    Outcome,
+    Plan,
+    Proof,
+    RunResult,
+    Stage,
+    TestOutcome,
+    TestRun,
+    Usage,
+)
 from app.report import words
 from app.terminal import Terminal, cleaned
 
@@ -202,4 +215,6 @@ def _impact(console: Terminal, impact: Sequence[Impact]) -> None:
 
 
 def _counts(run: TestRun) -> str:
-    return f"{run.status.value}, {len(run.passed)} passed, {len(run.failed)} failed ({run.seconds:.1f} s)"
+    skipped = len(run.ids(TestOutcome.SKIPPED))
+    more = f", {skipped} skipped" if skipped else ""
+    return f"{run.status.value}, {len(run.passed)} passed, {len(run.failed)} failed{more} ({run.seconds:.1f} s)"

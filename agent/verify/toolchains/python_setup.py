@@ -197,7 +197,7 @@ def _is_package(files: Files) -> bool:
 
 
 def extras(files: Files) -> tuple[str, ...]:
-    """Names of the extras that look like test dependencies, as the project spells them."""
+    """Names of the extras that look like test dependencies, or that tox tests with, as the project spells them."""
     project = _pyproject(files)
     declared: list[str] = list(_table(_table(project, "project"), "optional-dependencies"))
     declared += _table(_table(_table(project, "tool"), "poetry"), "extras")
@@ -205,7 +205,8 @@ def extras(files: Files) -> tuple[str, ...]:
     if section:
         declared += re.findall(r"(?m)^([A-Za-z0-9][\w.-]*)\s*=", section.group(1))
     declared += _setup_py_extras(text(files, "setup.py"))
-    return _for_tests(declared)
+    by_tox = (name for name in _tox_extras(text(files, "tox.ini")) if name in declared)
+    return tuple(dict.fromkeys((*_for_tests(declared), *by_tox)))
 
 
 def requirement_files(files: Files) -> tuple[str, ...]:
@@ -258,10 +259,21 @@ def _for_tests(names: Iterable[str]) -> tuple[str, ...]:
 
 def tox_deps(config: str) -> tuple[str, ...]:
     """Plain requirements in ``deps`` of ``[testenv]``; not what holds a factor, a substitution or an option."""
+    return tuple(line for line in _tox(config, "deps") if re.fullmatch(r"[A-Za-z0-9][\w.,<>=!~\[\]; '\"-]*", line))
+
+
+def _tox_extras(config: str) -> Iterator[str]:
+    """``extras`` of ``[testenv]``, with those that stand behind a factor (``crypto: crypto``): a test that needs one is
+    skipped without it, and nothing that it covers is proven."""
+    for line in _tox(config, "extras"):
+        yield from re.findall(r"[\w.-]+", line.rpartition(":")[2])
+
+
+def _tox(config: str, key: str) -> list[str]:
+    """The lines of one setting of ``[testenv]``."""
     section = re.search(r"(?ms)^\[testenv\]\s*\n(.*?)(?=^\[|\Z)", config)
-    deps = re.search(r"(?m)^deps\s*=[ \t]*(.*(?:\n[ \t]+.*)*)", section.group(1)) if section else None
-    lines = [line.split(" #")[0].strip() for line in deps.group(1).splitlines()] if deps else []
-    return tuple(line for line in lines if re.fullmatch(r"[A-Za-z0-9][\w.,<>=!~\[\]; '\"-]*", line))
+    value = re.search(rf"(?m)^{key}\s*=[ \t]*(.*(?:\n[ \t]+.*)*)", section.group(1)) if section else None
+    return [line.split(" #")[0].strip() for line in value.group(1).splitlines()] if value else []
 
 
 def _setup_py_extras(source: str) -> Sequence[str]:

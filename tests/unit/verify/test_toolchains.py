@@ -129,11 +129,12 @@ def test_what_a_python_project_needs_for_its_tests() -> None:
             "setup.py": b"setup(extras_require={'testing': ['x'], 'speed': []})",
             "setup.cfg": b"[options.extras_require]\ntests =\n    y\nother = z\n",
             "requirements-dev.txt": b"d\n",
-            "tox.ini": b"[testenv]\ndeps =\n    e>=1\n    py311: f\n    -r{toxinidir}/x.txt\n    {env:X}\n"
+            "tox.ini": b"[testenv]\nextras =\n    testing\n    fast: speed\n    gone: nothing\n"
+            b"deps =\n    e>=1\n    py311: f\n    -r{toxinidir}/x.txt\n    {env:X}\n"
             b"\n[testenv:docs]\ndeps = g\n",
         }
     )
-    assert extras(files) == ("Test", "tests", "testing")
+    assert extras(files) == ("Test", "tests", "testing", "speed")
     assert groups(files) == ("c",)
     assert tox_deps("[testenv]\ndeps = pytest<9 # why\n") == ("pytest<9",)
     made = steps(files, "pytest")
@@ -145,7 +146,7 @@ def test_what_a_python_project_needs_for_its_tests() -> None:
         ("--", "e>=1"),
         ("--", "pytest"),
     ]
-    assert "-e '.[Test,tests,testing]' ||" in made[-1].argv[2]
+    assert "-e '.[Test,tests,testing,speed]' ||" in made[-1].argv[2]
     assert made[-1].env["SETUPTOOLS_SCM_PRETEND_VERSION_FOR_MY_PKG"] == "999.0"
     assert [step.required for step in made] == [True, False, False, False, True, False, False, False]
     assert [step.argv[-3:] for step in made if step.ahead] == [("x", "y", "a"), ("--", "setuptools-scm", "wheel")]
