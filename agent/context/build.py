@@ -151,6 +151,7 @@ def _functions(index: Index, result: SearchResult, seed: str, page: _Page, room:
     room -= estimate_tokens(fence("code", "ranked code, best first", "", seed)) + 4
     long = int(room * _LONG)
     rank = {hit: at for at, hit in enumerate(result.functions)}
+    best = result.functions[0].path if result.functions else ""
     blocks: dict[str, dict[int, str]] = {}
     shown: list[FunctionHit] = []
     for hit in sorted(result.functions, key=_worth):
@@ -160,7 +161,7 @@ def _functions(index: Index, result: SearchResult, seed: str, page: _Page, room:
         body = _numbered(lines, hit.start, hit.end)
         if estimate_tokens(body) > long:
             body = _excerpt(lines, hit, int(room * _EXCERPT)) if rank[hit] < _EXCERPTS else ""
-        there = blocks.get(hit.path, _imports(index, hit.path, lines) if rank[hit] == 0 else {})
+        there = blocks.get(hit.path, _imports(index, hit.path, lines) if hit.path == best else {})
         new = {start: text for start, text in _class_header(index, hit).items() if start not in there}
         new[hit.start] = body
         fresh = there | new if hit.path not in blocks else new
@@ -199,12 +200,13 @@ def _excerpt(lines: Sequence[str], hit: FunctionHit, tokens: int) -> str:
 
 
 def _class_header(index: Index, hit: FunctionHit) -> dict[int, str]:
-    """Line number → first line of the class that a method stands in; empty for other functions."""
+    """Line number → first line of the class that a method stands in; empty for other functions, and where a method says
+    itself what it belongs to, as in Go."""
     owner = hit.name.rpartition(".")[0]
     if not owner:
         return {}
     record = index.records[index.graph.number[hit.path]]
-    symbol = next((s for s in record.symbols if s.name == owner and s.start <= hit.start), None)
+    symbol = next((s for s in record.symbols if s.name == owner and s.start <= hit.start <= s.end), None)
     return {symbol.start: f"{symbol.start:>5} {symbol.signature}"} if symbol is not None else {}
 
 
@@ -294,6 +296,7 @@ def _constants(index: Index, text: str) -> str:
         (index.paths[file], index.records[file].symbols[at])
         for name in plain(read_issue(text).said)
         for file, at in index.graph.defined.get(name, ())[:_HOMES]
+        if file not in index.graph.tests
     ]
     return "\n".join(f"{path}:{s.start}: {s.signature}" for path, s in found if s.kind == "variable")
 

@@ -11,16 +11,21 @@ from agent.index.index import Index
 from agent.index.record import Symbol
 from agent.model.tokens import estimate_tokens
 
-CONVENTIONS = ("AGENTS.md", "CLAUDE.md", "CONTRIBUTING.md", "CONTRIBUTING.rst", ".github/CONTRIBUTING.md",
-               "docs/CONTRIBUTING.md", ".github/copilot-instructions.md")  # fmt: skip
+CONVENTIONS = ("AGENTS.md", "CLAUDE.md", ".github/copilot-instructions.md", "CONTRIBUTING.md", "CONTRIBUTING.rst",
+               ".github/CONTRIBUTING.md", "docs/CONTRIBUTING.md")  # fmt: skip
 """Where a project says how it wants to be changed, the most specific first."""
+
+_WISHES = re.compile(
+    r"change ?log|\bchanges\.|news ?fragment|towncrier|release notes?|doc ?strings?|type (?:hint|annot)", re.I
+)
+_WISHES_SHOWN = 6
 
 _FOLDERS = 24
 
 
 def facts(index: Index) -> str:
     """Languages, layout and how tests are run: a few lines, all derived, none quoted."""
-    sections = [_languages(index), _layout(index), _tests(index), _skipped(index)]
+    sections = [_languages(index), _tests(index), _layout(index), _skipped(index)]
     return "\n".join(section for section in sections if section)
 
 
@@ -28,7 +33,10 @@ def conventions(index: Index) -> tuple[str, str]:
     """(path, text) of the most specific file that says how the project wants to be changed; untrusted. ('', '') where
     there is none."""
     path = next((path for path in CONVENTIONS if path in index.graph.number), "")
-    return path, index.text(path).strip() if path else ""
+    text = index.text(path).strip() if path else ""
+    if "CONTRIBUTING" in path:  # it begins with a greeting, and goes on with what a person has to install
+        text = "\n".join([line for line in text.split("\n") if _WISHES.search(line)][:_WISHES_SHOWN])
+    return path, text
 
 
 def repository_map(index: Index, tokens: int) -> str:
@@ -109,12 +117,11 @@ def _tests(index: Index) -> str:
         tools.append("npm test")
     if "Makefile" in graph.number and re.search(r"^(?:test|check):", index.text("Makefile"), re.MULTILINE):
         tools.append("make test")
-    folders = Counter(graph.paths[file].rpartition("/")[0] or "." for file in graph.tests)
+    files = [graph.paths[file] for file in graph.tests if index.records[file].language != "text"]
+    folders = Counter(path.rpartition("/")[0] or "." for path in files)
     where = ", ".join(f"{folder}/ ({size})" for folder, size in folders.most_common(4))
     how = ", ".join(dict.fromkeys(tools))
-    return "Tests: " + (
-        "; ".join(filter(None, (where and f"{len(graph.tests)} files, most in {where}", how))) or "none"
-    )
+    return "Tests: " + ("; ".join(filter(None, (where and f"{len(files)} files, most in {where}", how))) or "none")
 
 
 def _has_test_script(config: str) -> bool:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
@@ -51,7 +52,7 @@ def run(context: ToolContext, arguments: Grep) -> ToolResult:
 def _listing(context: ToolContext, found: Sequence[Match], around: int) -> str:
     limits = context.limits
     out: list[str] = []
-    shown = found[: limits.matches]
+    shown = _from_each(found, limits.matches)
     for path, matches in groupby(shown, key=lambda match: match.path):
         out.append(show.visible(path))
         if around:
@@ -65,6 +66,19 @@ def _listing(context: ToolContext, found: Sequence[Match], around: int) -> str:
         out.append(f"[{more} matches, in {len({match.path for match in found})} files; narrow it by glob]")
     text = "\n".join(out)
     return text if len(text) <= limits.result_chars else _listing(context, found, around // 2)
+
+
+def _from_each(found: Sequence[Match], most: int) -> list[Match]:
+    """As many of each file as there is room for: no file goes unseen because another has more."""
+    sizes = Counter(match.path for match in found)
+    each = max((n for n in range(1, most + 1) if sum(min(n, size) for size in sizes.values()) <= most), default=1)
+    taken = Counter[str]()
+    out: list[Match] = []
+    for match in found:
+        taken[match.path] += 1
+        if taken[match.path] <= each or len(found) <= most:
+            out.append(match)
+    return out[:most]
 
 
 def _with_lines_around(context: ToolContext, path: str, matched: list[int], around: int) -> Iterator[str]:

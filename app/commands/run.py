@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import sys
 from contextlib import suppress
@@ -129,7 +130,7 @@ def _task(text: str) -> Task:
     title, _, body = text.strip().partition("\n")
     if not title:
         raise UserError("The task is empty", todo='Say what to do: --task "Fix the …"')
-    return Task(title=title.strip(), body=body.strip())
+    return Task(title=title.strip(), body=re.sub(r"\A\s*\n", "", body))  # its first line may be indented code
 
 
 def _bring_in(run: local_run.LocalRun, repo: Path, apply: bool | None) -> tuple[tuple[str, ...], UserError | None]:

@@ -138,6 +138,34 @@ def test_a_class_stands_before_its_methods_and_imports_before_all(tmp_path: Path
     assert "RATE" not in text
 
 
+def test_a_method_that_stands_in_no_class_gets_no_heading(tmp_path: Path) -> None:
+    tree = {
+        "go.mod": "module x\n",
+        "cart.go": 'package x\n\nimport (\n\t"fmt"\n)\n\ntype Cart struct {\n\tn int\n}\n\n'
+        "func other() {\n}\n\nfunc (c *Cart) TotalPrice() int {\n\tfmt.Println(c)\n\treturn c.n\n}\n",
+    }
+    text = build(index_of(tmp_path, tree), Task(title="TotalPrice of a Cart is wrong"), 4000, "seed")
+    assert "   14 func (c *Cart) TotalPrice()" in text
+    assert '    4 \t"fmt"' in text
+    assert "    7 " not in text
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [("AGENTS.md", ("Welcome!", "Run tox.", "CHANGES.md")), ("CONTRIBUTING.md", ("CHANGES.md",))],
+)
+def test_what_a_project_wants_of_a_change_is_told_and_no_greeting(
+    tmp_path: Path, path: str, shown: tuple[str, ...]
+) -> None:
+    text = build(
+        index_of(tmp_path, {**SHOP, path: "# Welcome!\n\nRun tox.\n\nAdd an entry to CHANGES.md.\n"}),
+        Task(title="Cart.total_price is wrong"),
+        4000,
+        "seed",
+    )
+    assert [line for line in ("Welcome!", "Run tox.", "CHANGES.md") if line in text] == list(shown)
+
+
 def test_documentation_is_shown_where_the_task_asks_for_it(tmp_path: Path) -> None:
     index = index_of(tmp_path, SHOP)
     wanted = build(index, Task(title="`total_price` counts twice", body="Please document it."), 4000, "seed")
