@@ -34,9 +34,10 @@ def test_a_plan_is_made_kept_and_carried_out_on_its_commit(desk: Desk, scripted:
 
 def test_a_plan_is_made_anew_with_a_remark(desk: Desk, scripted: MakeModel) -> None:
     code = "    for item in items:"  # the first line of the body keeps its place
-    model = scripted({"expect": f"Count\n\n{code}", **plan()}, {"expect": "use a loop", **plan(summary="A loop.")})
+    model = scripted(plan(), {"expect": "use a loop", **plan(summary="A loop.")})
     desk.graftsmith("run", "--task", f"Count\n\n{code}\n", "--plan-only", "--test-command", desk.test, model=model)
     (first,) = desk.runs
+    assert f"Count\\n\\n{code}" in (first / "events.jsonl").read_text()
     ran = desk.graftsmith("run", "--resume", str(first), "--revise", "use a loop", "--json", model=model)
     assert json.loads(ran.out)["plan"]["summary"] == "A loop.", ran
     assert json.loads(ran.out)["outcome"] == "planned"
