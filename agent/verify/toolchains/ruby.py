@@ -98,8 +98,8 @@ def _of_rspec(data: bytes) -> Iterator[Entry]:
 
 
 def _of_minitest(output: str) -> Iterator[Entry]:
-    """``CalcTest#test_adds = 0.00 s = .``; the lines must add up to the summary."""
-    found = re.findall(r"(?m)^(\w[\w:]*)#(test_.+?) = [\d.]+ s = ([.FES])$", output)
+    """``CalcTest#test_adds = 0.00 s = .``; the lines must add up to the summary. A ``describe`` may have any words."""
+    found = re.findall(r"(?m)^(\S[^#\n]*)#(test_.+?) = [\d.]+ s = ([.FES])$", output)
     summed = re.findall(r"(?m)^(\d+) runs, \d+ assertions, (\d+) failures, (\d+) errors, (\d+) skips$", output)
     if not summed:
         return
@@ -107,8 +107,21 @@ def _of_minitest(output: str) -> Iterator[Entry]:
     seen = [len(found), *(sum(sign == s for *_, sign in found) for s in "FES")]
     if counts != seen:
         raise Unreadable("the lines of minitest do not add up to its summary")
+    messages = dict(_failures(output))
     for name, test, sign in found:
-        yield Entry(f"{name}::{test}", _MINITEST[sign])
+        yield Entry(f"{name}::{test}", _MINITEST[sign], messages.get(f"{name}#{test}", ""))
+
+
+_FAILURE: Final = re.compile(r"^ +\d+\) (?:Failure|Error):\n(.+?)(?: \[([^\]\n]*:\d+)\])?:$", re.MULTILINE)
+_FAILURE_ENDS: Final = re.compile(r"^(?: +\d+\) (?:Failure|Error|Skipped):|\d+ runs, )", re.MULTILINE)
+
+
+def _failures(output: str) -> Iterator[tuple[str, str]]:
+    """(test, where it failed and why) of each that minitest explains after the run."""
+    for head in _FAILURE.finditer(output):
+        end = _FAILURE_ENDS.search(output, head.end())
+        text = output[head.end() : end.start() if end else len(output)].strip("\n")
+        yield head[1], "\n".join(filter(None, (head[2], text)))
 
 
 def prepare(files: Files) -> tuple[Step, ...]:

@@ -177,11 +177,20 @@ def test_surefire_phpunit_and_rspec() -> None:
 
 def test_minitest() -> None:
     text = (
-        "ATest#test_a = 0.00 s = .\nATest#test_b = 0.01 s = F\n\n2 runs, 2 assertions, 1 failures, 0 errors, 0 skips\n"
+        "ATest#test_a = 0.00 s = .\nATest#test_b = 0.01 s = F\na word::and more#test_0001_adds [it] = 0.01 s = E\n\n"
+        "  1) Failure:\nATest#test_b [test/a.rb:3]:\nExpected: 1\n  Actual: 2\n\n"
+        "  2) Error:\na word::and more#test_0001_adds [it]:\nNameError: no `x'\n    test/b.rb:9:in `block'\n\n"
+        "3 runs, 2 assertions, 1 failures, 1 errors, 0 skips\n"
     )
-    assert read("ruby", text).outcomes == {"ATest::test_a": "passed", "ATest::test_b": "failed"}
+    found = read("ruby", text)
+    second = "a word::and more::test_0001_adds [it]"
+    assert found.outcomes == {"ATest::test_a": "passed", "ATest::test_b": "failed", second: "error"}
+    assert found.messages == {
+        "ATest::test_b": "test/a.rb:3\nExpected: 1\n  Actual: 2",
+        second: "NameError: no `x'\n    test/b.rb:9:in `block'",
+    }
     with pytest.raises(Unreadable):
-        read("ruby", text.replace("2 runs", "3 runs"))
+        read("ruby", text.replace("3 runs", "4 runs"))
 
 
 # As Django does: the runner of unittest, its labels, and what its options are called.
