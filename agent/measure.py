@@ -17,7 +17,8 @@ from functools import cache
 from agent import judge
 from agent.events import Events
 from agent.index.graph import Certainty
-from agent.index.index import Index, Indexer
+from agent.index.index import Index
+from agent.index.indexer import Indexer
 from agent.index.source import TreeSource
 from agent.tools.base import Claim
 from agent.tree import Draft

@@ -24,7 +24,8 @@ from agent.errors import GraftsmithError, OperatorError, disk_full
 from agent.events import EventLog, Listener
 from agent.git import Git, ObjectMissing
 from agent.index.history import Commit, log_arguments, parse_log
-from agent.index.index import Index, Indexer
+from agent.index.index import Index
+from agent.index.indexer import Indexer
 from agent.index.source import TreeSource
 from agent.loop import Conversation, Finished
 from agent.measure import Measure

@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from agent.context.search import SearchResult
     from agent.context.semantic import Semantic
     from agent.index.history import Commit
-    from agent.index.index import Index, Indexer
+    from agent.index.index import Index
+    from agent.index.indexer import Indexer
 
 _FOLDER = click.Path(exists=True, file_okay=False, path_type=Path)
 _STORE = click.option(
@@ -152,7 +153,7 @@ def map_command(path: Path, tokens: int, store: Path | None, jobs: int) -> None:
 
 def serve(requests: TextIO, answers: TextIO, store: Path | None, jobs: int, meaning: Semantic | None = None) -> None:
     """One JSON document a line each way. A request that can't be answered gets ``{"error": …}`` and empty lists."""
-    from agent.index.index import Indexer
+    from agent.index.indexer import Indexer
 
     with Indexer(store or default_store(), jobs=jobs) as indexer:
         for line in requests:
@@ -226,11 +227,11 @@ def _commits(history: Path | None, path: Path) -> tuple[Commit, ...] | None:
 
 
 def _open(path: Path, store: Path | None, jobs: int) -> Index:
-    from agent.index.index import Index
+    from agent.index.indexer import indexed
     from agent.index.source import DirectorySource
 
     with _Bar() as bar:
-        return Index.open(store or default_store(), DirectorySource(path), jobs=jobs, progress=bar)
+        return indexed(DirectorySource(path), store or default_store(), jobs=jobs, progress=bar)
 
 
 def _meaning(store: Path | None) -> Semantic | None:

@@ -29,6 +29,7 @@ from typing import Any
 
 from agent.git import Git
 from agent.index.index import Index
+from agent.index.indexer import indexed
 from agent.index.source import TreeSource
 from agent.model.scripted import serve
 from agent.tools import REGISTRY, ToolContext, call
@@ -92,7 +93,7 @@ class Cost:
 def _tools(repository: Repository, folder: Path) -> None:
     with Git(repository.git_dir) as git:
         base = BaseTree.load(git, repository.git("rev-parse", "HEAD"))
-        index = Index.open(folder / "index.sqlite", TreeSource(base))
+        index = indexed(TreeSource(base), folder / "index.sqlite")
         print("| tool | first ms | median ms (CPU ms) | slowest ms |\n| --- | --: | --: | --: |")
         medians = []
         for name, calls in _calls(index).items():

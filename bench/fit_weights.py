@@ -35,7 +35,8 @@ from agent.context.signals import companions, gather, prior
 from agent.git import Git
 from agent.index.corpus import Floats
 from agent.index.history import Commit
-from agent.index.index import Index, Indexer
+from agent.index.index import Index
+from agent.index.indexer import Indexer
 from agent.index.source import TreeSource
 from bench.localization import FILE_KS, FUNCTION_KS, history, tree_at
 

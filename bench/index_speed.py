@@ -19,7 +19,8 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
-from agent.index.index import Index, Indexer
+from agent.index.index import Index
+from agent.index.indexer import Indexer, indexed
 from agent.index.source import DirectorySource
 
 QUERY = (
@@ -75,7 +76,7 @@ def measure(trees: Sequence[Path], query: str) -> Speed:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1000
         worker = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1000
         began = time.perf_counter()
-        Index.open(store, source)
+        indexed(source, store)
         reopened = time.perf_counter() - began
         return Speed(
             files=len(index.paths),

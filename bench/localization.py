@@ -29,7 +29,7 @@ from agent.context.search import FunctionHit, search
 from agent.context.semantic import Semantic
 from agent.git import Git
 from agent.index.history import Commit, log_arguments, parse_log
-from agent.index.index import Indexer
+from agent.index.indexer import Indexer
 from agent.index.source import TreeSource
 from agent.model.embeddings import OpenAIEmbedder
 from agent.tree import BaseTree

@@ -21,9 +21,8 @@ from agent.context.overview import conventions, cut, facts
 from agent.context.rerank import rerank
 from agent.context.search import FunctionHit, SearchResult
 from agent.context.signals import plain
-from agent.index.corpus import Corpus
 from agent.index.history import Commit
-from agent.index.index import Index, enclosing
+from agent.index.index import Index
 from agent.index.record import Record, Symbol
 from agent.model.tokens import estimate_tokens
 from agent.model.types import Model
@@ -238,8 +237,7 @@ def _example(index: Index, shown: Sequence[FunctionHit]) -> str:
     scores = Lexical(index.corpus, wanted).score(query).chunks
     there = {(hit.path, hit.start) for hit in shown}
     for at in np.argsort(-scores, kind="stable")[:50].tolist():
-        home = int(index.corpus.chunk_file[at])
-        piece = index.records[home].chunks[int(index.corpus.chunk_number[at])]
+        home, piece = index.piece(at)
         path = index.paths[home]
         fits = piece.kind == "function" and 2 < piece.end - piece.start < _EXAMPLE_LINES
         if scores[at] > 0 and fits and (path, piece.start) not in there:
@@ -276,18 +274,11 @@ def _users(index: Index, name: str, files: Iterable[int]) -> list[tuple[str, Rec
     wanted = frozenset(files)
     found: dict[int, list[str]] = {}
     for chunk in chunks.tolist():
-        file = int(index.corpus.chunk_file[chunk])
+        file, piece = index.piece(chunk)
         if file in wanted:
-            found.setdefault(file, []).append(chunk_name(index, chunk))
+            symbol = index.records[file].symbols[piece.symbol].name if piece.symbol >= 0 else ""
+            found.setdefault(file, []).append(symbol)
     return [(index.paths[file], index.records[file], names) for file, names in sorted(found.items())]
-
-
-def chunk_name(index: Index, chunk: int) -> str:
-    """Name of the symbol of a chunk, '' at module level."""
-    corpus: Corpus = index.corpus
-    record = index.records[int(corpus.chunk_file[chunk])]
-    symbol = record.chunks[int(corpus.chunk_number[chunk])].symbol
-    return record.symbols[symbol].name if symbol >= 0 else ""
 
 
 def _constants(index: Index, text: str) -> str:
@@ -321,7 +312,7 @@ def _callers(index: Index, hit: FunctionHit) -> list[tuple[str, Symbol]]:
         file = index.graph.number[use.path]
         if file not in index.graph.tests and use.inside:
             record = index.records[file]
-            found += [(use.path, s) for s in record.symbols if s.name == use.inside == enclosing(record, use.line)]
+            found += [(use.path, s) for s in record.symbols if s.name == use.inside == record.enclosing(use.line)]
         if len(found) >= _CALLERS:
             break
     return found[:_CALLERS]

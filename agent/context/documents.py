@@ -71,8 +71,7 @@ def _places(
     best: list[tuple[float, int, int]] = []
     for at in np.argsort(-scores, kind="stable")[:_PIECES].tolist():
         if scores[at] > _AS_GOOD * np.max(scores):
-            file = int(index.corpus.chunk_file[at])
-            piece = index.records[file].chunks[int(index.corpus.chunk_number[at])]
+            file, piece = index.piece(at)
             lines = index.text(index.paths[file]).split("\n")[piece.start - 1 : piece.end]
             best += [
                 (-_said(set(words(line)), exact, stems, weight), file, piece.start + i) for i, line in enumerate(lines)

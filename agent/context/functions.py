@@ -54,11 +54,9 @@ def candidates(evidence: Evidence, files: Sequence[int]) -> list[Candidate]:
     wanted[list(files)] = True
     found: dict[int, list[Candidate]] = {file: [] for file in files}
     for chunk in np.flatnonzero(np.append(wanted, False)[corpus.chunk_file]).tolist():
-        file = int(corpus.chunk_file[chunk])
-        record = index.records[file]
-        piece = record.chunks[corpus.chunk_number[chunk]]
+        file, piece = index.piece(chunk)
         if piece.kind == "function":
-            found[file].append(Candidate(file, chunk, record.symbols[piece.symbol]))
+            found[file].append(Candidate(file, chunk, index.records[file].symbols[piece.symbol]))
     return [candidate for file in files for candidate in found[file]]
 
 

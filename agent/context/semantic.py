@@ -258,15 +258,13 @@ def _spread(chunks: NDArray[np.int64], scores: Sequence[float], total: int) -> F
 
 
 def _texts(index: Index) -> Iterable[tuple[int, str]]:
-    corpus = index.corpus
     lines: dict[int, list[str]] = {}
-    for chunk in np.flatnonzero(corpus.chunk_file >= 0).tolist():
-        file = int(corpus.chunk_file[chunk])
+    for chunk in np.flatnonzero(index.corpus.chunk_file >= 0).tolist():
+        file, piece = index.piece(chunk)
         if file in index.graph.tests:
             continue
         if file not in lines:
             lines[file] = index.text(index.paths[file]).split("\n")
-        piece = index.records[file].chunks[int(corpus.chunk_number[chunk])]
         yield chunk, f"{index.paths[file]}\n" + "\n".join(lines[file][piece.start - 1 : piece.end])
 
 

@@ -87,6 +87,15 @@ class Record:
     def skipped(self) -> bool:
         return not self.chunks
 
+    def enclosing(self, line: int) -> str:
+        """Name of the innermost function or class around a line, '' at module level."""
+        best = ""
+        size = self.lines + 1
+        for symbol in self.symbols:
+            if symbol.start <= line <= symbol.end and symbol.end - symbol.start < size and symbol.kind != "variable":
+                best, size = symbol.name, symbol.end - symbol.start
+        return best
+
     def pack(self) -> tuple[str, str, bytes, int]:
         """(outline, words, counts, checksum): four columns."""
         outline = json.dumps(

@@ -174,10 +174,10 @@ def test_no_order_of_a_set_gets_into_a_score(tmp_path: Path) -> None:
         "from pathlib import Path\n"
         "from agent.context.issue import read_issue\n"
         "from agent.context.signals import gather\n"
-        "from agent.index.index import Index\n"
+        "from agent.index.indexer import indexed\n"
         "from agent.index.source import DirectorySource\n"
         "if __name__ == '__main__':\n"
-        "    found = gather(Index.open(None, DirectorySource(Path(sys.argv[1]))), read_issue(sys.argv[2])).files\n"
+        "    found = gather(indexed(DirectorySource(Path(sys.argv[1]))), read_issue(sys.argv[2])).files\n"
         "    print({name: hashlib.sha1(values.tobytes()).hexdigest() for name, values in sorted(found.items())})\n"
     )
     answers = {

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from agent.index.index import Index
+from agent.index.indexer import indexed
 from agent.index.source import DirectorySource
 
 
@@ -18,4 +19,4 @@ def write(root: Path, files: Mapping[str, str | bytes]) -> Path:
 
 
 def index_of(root: Path, files: Mapping[str, str | bytes], store: Path | None = None) -> Index:
-    return Index.open(store, DirectorySource(write(root, files)), jobs=1)
+    return indexed(DirectorySource(write(root, files)), store, jobs=1)

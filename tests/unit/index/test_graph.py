@@ -9,7 +9,7 @@ from pathlib import Path
 from agent.git import Git
 from agent.index.corpus import Corpus
 from agent.index.graph import Certainty
-from agent.index.index import Indexer
+from agent.index.indexer import Indexer
 from agent.index.source import DirectorySource, TreeSource
 from agent.tree import BaseTree
 from tests.unit.index.helpers import index_of, write

@@ -16,7 +16,8 @@ import pytest
 
 from agent.git import Entry
 from agent.index import outline, rules
-from agent.index.index import Index, Indexer
+from agent.index.index import Index
+from agent.index.indexer import Indexer, indexed
 from agent.index.record import MAX_COUNT, count_words
 from agent.index.source import DirectorySource, File, TreeSource
 from agent.index.store import Store
@@ -114,7 +115,7 @@ def test_links_submodules_and_devices_are_not_entered(tmp_path: Path) -> None:
     (root / "folder").symlink_to(outside)
     (root / "loop").symlink_to(root)
     os.mkfifo(root / "pipe.py")
-    index = Index.open(None, DirectorySource(root), jobs=1)
+    index = indexed(DirectorySource(root), jobs=1)
     assert set(index.paths) == {"good.py", "empty/.keep"}
     assert index.report.skipped["link"] == 3
     assert index.report.skipped["submodule"] == 1
@@ -135,18 +136,18 @@ def test_what_git_ignores_is_left_out(tmp_path: Path) -> None:
     subprocess.run(["git", "init", "-q", str(root)], check=True)
     subprocess.run(["git", "-C", str(root), "add", "-f", "tracked.gen.py"], check=True)
     kept = {"kept.py", "keep.gen.py", "tracked.gen.py", "pkg/deep/local.py", ".gitignore", "pkg/.gitignore"}
-    index = Index.open(None, DirectorySource(root), jobs=1)
+    index = indexed(DirectorySource(root), jobs=1)
     assert set(index.paths) == kept
     assert index.report.skipped["ignored by git"] == 6
-    below = Index.open(None, DirectorySource(root / "pkg"), jobs=1)
+    below = indexed(DirectorySource(root / "pkg"), jobs=1)
     assert set(below.paths) == {"deep/local.py", ".gitignore"}
-    asked_for = Index.open(None, DirectorySource(root / "build"), jobs=1)
+    asked_for = indexed(DirectorySource(root / "build"), jobs=1)
     assert set(asked_for.paths) == {"out.py"}, "a folder that a person names is read, ignored or not"
 
 
 def test_a_broken_work_tree_is_a_plain_folder(tmp_path: Path) -> None:
     root = write(tmp_path, {".git": "gitdir: nowhere\n", ".gitignore": "good.py\n", "good.py": GOOD})
-    assert set(Index.open(None, DirectorySource(root), jobs=1).paths) == {".git", ".gitignore", "good.py"}
+    assert set(indexed(DirectorySource(root), jobs=1).paths) == {".git", ".gitignore", "good.py"}
 
 
 def test_a_file_swapped_for_a_link_is_not_followed(tmp_path: Path) -> None:
@@ -169,7 +170,7 @@ def test_files_that_vanish_or_forbid_are_noted(tmp_path: Path) -> None:
             (root / "gone.py").unlink(missing_ok=True)
             return found
 
-    index = Index.open(None, Vanishing(root), jobs=1)
+    index = indexed(Vanishing(root), jobs=1)
     assert index.paths == ("good.py",)
     assert any("gone.py" in note for note in index.report.notes)
 
@@ -183,7 +184,7 @@ def test_deep_folders_end(tmp_path: Path) -> None:
         here = there
     os.close(here)
     write(tmp_path, {"good.py": GOOD})
-    index = Index.open(None, DirectorySource(tmp_path), jobs=1)
+    index = indexed(DirectorySource(tmp_path), jobs=1)
     assert index.paths == ("good.py",)
     assert index.report.skipped["unreadable"] == 1
     subprocess.run(["rm", "-rf", str(tmp_path / "deeper")], check=True)
@@ -206,7 +207,7 @@ def test_deep_nesting_and_one_endless_line(tmp_path: Path) -> None:
 
 
 def test_empty_trees_answer(tmp_path: Path) -> None:
-    index = Index.open(None, DirectorySource(tmp_path), jobs=1)
+    index = indexed(DirectorySource(tmp_path), jobs=1)
     assert gc.isenabled(), "the collector only waited"
     assert index.paths == ()
     assert index.search("anything at all\n\nwith a body").files == ()
@@ -221,9 +222,10 @@ def test_few_open_files_are_enough(tmp_path: Path) -> None:
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
         "from pathlib import Path\n"
         "from agent.index.index import Index\n"
+        "from agent.index.indexer import indexed\n"
         "from agent.index.source import DirectorySource\n"
         "if __name__ == '__main__':\n"
-        f"    index = Index.open(Path({str(tmp_path / 'store.sqlite')!r}), DirectorySource(Path({str(root)!r})))\n"
+        f"    index = indexed(DirectorySource(Path({str(root)!r})), Path({str(tmp_path / 'store.sqlite')!r}))\n"
         "    print(len(index.paths), len(index.symbols('f2999')))\n"
     )
     program = tmp_path / "few.py"
@@ -335,11 +337,11 @@ def test_a_damaged_store_is_made_anew(tmp_path: Path, damage: str) -> None:
     else:
         content[8192:] = content[8192:].replace(b"name_7", b"nbme_7").replace(b"find_me", b"fund_me")
     store.write_bytes(content)
-    again = Index.open(store, DirectorySource(tmp_path / "t"), jobs=1)
+    again = indexed(DirectorySource(tmp_path / "t"), store, jobs=1)
     assert answers(again) == fresh
     assert [item.path for item in again.symbols("name_7")] == ["m7.py"]
     assert len(again.report.notes) == (damage != "garbled rows"), "one warning; a row that is wrong is just made again"
-    third = Index.open(store, DirectorySource(tmp_path / "t"), jobs=1)
+    third = indexed(DirectorySource(tmp_path / "t"), store, jobs=1)
     assert third.report.parsed == 0
     assert third.report.notes == ()
 
@@ -390,7 +392,7 @@ def test_a_locked_store_is_done_without(tmp_path: Path) -> None:
     holder.execute("CREATE TABLE held (x)")
     try:
         write(tmp_path / "t", {"extra.py": GOOD})
-        index = Index.open(store, DirectorySource(tmp_path / "t"), jobs=1)
+        index = indexed(DirectorySource(tmp_path / "t"), store, jobs=1)
     finally:
         holder.execute("ROLLBACK")
         holder.close()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from agent.git import Git
-from agent.index.index import Index
+from agent.index.indexer import indexed
 from agent.index.source import TreeSource
 from agent.tools import REGISTRY, ToolContext, ToolResult, call
 from agent.tree import BaseTree
@@ -28,7 +28,7 @@ def project(tmp_path: Path) -> Iterator[Callable[[Mapping[str, str]], ToolContex
             origin.commit(files)
             git = stack.enter_context(Git.init(tmp_path / "own.git"))
             base = BaseTree.load(git, git.fetch(origin.url, "refs/heads/main"))
-            index = Index.open(None, TreeSource(base), jobs=1)
+            index = indexed(TreeSource(base), jobs=1)
             return ToolContext(base.draft(), index, lambda draft, tests: "", lambda draft, line: "")
 
         yield make

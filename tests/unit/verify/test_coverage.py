@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.index.index import Index
+from agent.index.indexer import indexed
 from agent.index.source import TreeSource
 from agent.types import Place, SuiteStatus
 from agent.verify import lines
@@ -56,8 +56,8 @@ FILES = {"sign.py": OLD, "test_sign.py": "from sign import sign\n\n\ndef test_on
 
 def seen(made: Bench, changes: Mapping[str, str | None], seconds: float = 1.0) -> Observed:
     draft = made.draft(changes)
-    before = Index.open(None, TreeSource(made.base))
-    reached = reached_tests(draft, before, Index.open(None, TreeSource(draft), base=before))
+    before = indexed(TreeSource(made.base))
+    reached = reached_tests(draft, before, indexed(TreeSource(draft), base=before))
     final = made.harness.run(draft).model_copy(update={"seconds": seconds})
     return observe(made.harness, draft, sources(draft), reached, final)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent import judge
-from agent.index.index import Index, Indexer
+from agent.index.indexer import Indexer, indexed
 from agent.index.source import TreeSource
 from agent.measure import Measure
 from agent.tools import Claim
@@ -45,8 +45,8 @@ def made(bench: MakeBench) -> Bench:
 
 def first(made: Bench, changed: dict[str, str | None], baseline: TestRun) -> tuple[str, ...]:
     draft = made.draft(changed)
-    before = Index.open(None, TreeSource(made.base))
-    return run_first(draft, before, Index.open(None, TreeSource(draft), base=before), baseline)
+    before = indexed(TreeSource(made.base))
+    return run_first(draft, before, indexed(TreeSource(draft), base=before), baseline)
 
 
 @pytest.mark.parametrize(
@@ -162,8 +162,8 @@ def shop(bench: MakeBench) -> Bench:
 
 def found(made: Bench, changed: dict[str, str | None]) -> dict[str, Used]:
     draft = made.draft(changed)
-    before = Index.open(None, TreeSource(made.base))
-    return {one.symbol: one for one in used(draft, before, Index.open(None, TreeSource(draft), base=before))[0]}
+    before = indexed(TreeSource(made.base))
+    return {one.symbol: one for one in used(draft, before, indexed(TreeSource(draft), base=before))[0]}
 
 
 @pytest.mark.parametrize(
@@ -198,9 +198,9 @@ def test_symbols_beyond_the_first_are_counted(bench: MakeBench) -> None:
     made = bench({"many.py": many})
     draft, before = (
         made.draft({"many.py": many.replace("return", "return 1 +")}),
-        Index.open(None, TreeSource(made.base)),
+        indexed(TreeSource(made.base)),
     )
-    told, more = used(draft, before, Index.open(None, TreeSource(draft), base=before))
+    told, more = used(draft, before, indexed(TreeSource(draft), base=before))
     assert (len(told), more) == (SYMBOLS, 3)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from agent.index.index import Index
+from agent.index.indexer import indexed
 from agent.index.languages import LANGUAGES
 from agent.index.source import TreeSource
 from agent.tree import Draft
@@ -35,8 +35,8 @@ raise SystemExit(bool(found))
 
 
 def parsed(draft: Draft) -> Check:
-    before = Index.open(None, TreeSource(draft.base.draft()))
-    return syntax(draft, before, Index.open(None, TreeSource(draft), base=before))
+    before = indexed(TreeSource(draft.base.draft()))
+    return syntax(draft, before, indexed(TreeSource(draft), base=before))
 
 
 def linted(made: Bench, draft: Draft) -> tuple[Check, ...]:
@@ -72,7 +72,7 @@ def test_whatever_has_a_grammar_is_parsed(bench: MakeBench) -> None:
     """A sample of each language, valid before, and cut off in the middle of something after."""
     names = {name: f"{name}/sample{LANGUAGES[name].suffixes[0]}" for name in GRAMMARS}
     made = bench({path: SAMPLES[name].source for name, path in names.items()})
-    before = Index.open(None, TreeSource(made.base))
+    before = indexed(TreeSource(made.base))
     records = {name: before.record(path) for name, path in names.items()}
     sound = {name for name, record in records.items() if record and not record.broken and not record.note}
     assert {"javascript", "typescript", "tsx", "go", "rust", "java", "ruby", "c", "bash"} <= sound
@@ -231,8 +231,8 @@ CALLER = Finding(
 
 def typed(made: Bench, linters: Linters, **files: str | None) -> Check:
     draft = made.draft({f"pkg/{name}.py": text for name, text in files.items()})
-    before = Index.open(None, TreeSource(made.base))
-    after = Index.open(None, TreeSource(draft), base=before)
+    before = indexed(TreeSource(made.base))
+    after = indexed(TreeSource(draft), base=before)
     (check,) = linters.check(draft, lambda: importers(draft, before, after))
     return check
 
