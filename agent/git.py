@@ -543,10 +543,10 @@ _REMOTE_ERRORS: tuple[tuple[str, type[UserError] | type[OperatorError] | type[Re
         "Check the address and that the App is installed on the repository",
     ),
     (
-        r"redirect",
-        UserError,
+        r"redirect|returned error: 30[1278]",
+        RetryLater,
         "The repository answers from another address now",
-        "Use its new address; it was probably renamed",
+        "It was probably renamed: use its new address",
     ),
     (
         r"certificate",

@@ -41,7 +41,7 @@ PERMISSIONS: Mapping[str, str] = {
 SLUG = "graftsmith"
 EVENTS = (
     *("check_run", "create", "delete", "issue_comment", "issues", "pull_request", "pull_request_review"),
-    *("pull_request_review_comment", "push", "workflow_run"),
+    *("pull_request_review_comment", "push", "repository", "workflow_run"),
 )
 
 
@@ -106,6 +106,10 @@ class DevHub:
     def user(self, login: str, *, type: str = "User", email: str | None = None) -> User:
         """The user of this name, made if there is none. ``type``: ``User``, ``Organization`` or ``Bot``."""
         return people.user(self.hub, login, type=type, email=email)
+
+    def rename_user(self, login: str, new: str) -> User:
+        """Give an account another name; requests to the old names of its repositories are redirected."""
+        return people.rename(self.hub, self.user(login), new)
 
     def token(self, login: str) -> str:
         """A personal token, for the REST API and for git."""
@@ -177,6 +181,10 @@ class DevHub:
     def change_installation(self, installation_id: int, *, permissions: Mapping[str, str]) -> None:
         """Grant or take permissions; tokens that exist lose what is taken."""
         self.hub.store.change(self.hub.store.get(Installation, installation_id), permissions=dict(permissions))
+
+    def suspend(self, installation_id: int) -> None:
+        """Its tokens are refused, and nothing is told to the App any more."""
+        self.hub.store.change(self.hub.store.get(Installation, installation_id), suspended_at=self.hub.stamp())
 
     # ── deliveries ───────────────────────────────────────────────────────────────────────────────────────────────
 

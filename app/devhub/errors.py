@@ -38,6 +38,18 @@ class Refused(UserError):
         return {**found, "errors": list(self.errors)} if self.errors else found
 
 
+class Moved(Refused):
+    """What was asked for is at another place.
+
+    Args:
+        path: of the REST API or of the pages, whichever was asked.
+    """
+
+    def __init__(self, path: str) -> None:
+        super().__init__(301, "Moved Permanently")
+        self.path = path
+
+
 def not_found() -> Refused:
     return Refused(404, "Not Found")
 

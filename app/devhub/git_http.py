@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from anyio.to_thread import run_sync
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from app.devhub import auth, refs
 from app.devhub.errors import Refused, not_found
@@ -80,6 +80,10 @@ def _answer(hub: Hub, request: Request, path: re.Match[str], body: bytes) -> Res
     pushing = "git-receive-pack" in (path["rest"], request.query_params.get("service", ""))
     actor = _caller(hub, request.headers.get("authorization"))
     repository = hub.repository(path["owner"], path["repo"])
+    renamed = None if repository else hub.renamed(path["owner"], path["repo"])
+    if renamed is not None and auth.sees(hub.store, actor, renamed):
+        query = f"?{request.url.query}" if request.url.query else ""
+        return RedirectResponse(hub.web(f"/{hub.full_name(renamed)}.git/{path['rest']}{query}"), 301)
     if repository is None or not auth.sees(hub.store, actor, repository):
         # git asks for a password only after a 401, so a private repository looks the same as none.
         raise Refused(401, "Repository not found.") if actor is None else not_found()

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from app.devhub.faults import Faults
 from app.devhub.git import GitRepository, stamp
-from app.devhub.records import Repository, User
+from app.devhub.records import FormerName, Repository, User
 from app.devhub.store import Store
 
 API = "/api/v3"
@@ -69,6 +69,14 @@ class Hub:
         """By name; upper and lower case are the same, as on GitHub."""
         for found in self.store.find(Repository):
             if self.full_name(found).lower() == f"{owner}/{name}".lower():
+                return found
+        return None
+
+    def renamed(self, owner: str, name: str) -> Repository | None:
+        """The repository that had this name before."""
+        for former in reversed(self.store.find(FormerName, full_name=f"{owner}/{name}".lower())):
+            found = self.store.first(Repository, id=former.repository_id)
+            if found is not None:
                 return found
         return None
 

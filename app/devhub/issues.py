@@ -6,13 +6,14 @@ from collections.abc import Iterable
 from typing import Any
 
 from app.devhub.auth import LEVELS, Actor, permission_of
-from app.devhub.errors import Refused, invalid, not_found
+from app.devhub.errors import Moved, Refused, invalid, not_found
 from app.devhub.events import announce
 from app.devhub.hub import Hub
-from app.devhub.records import Comment, Issue, Label, Pull, Reaction, Repository, User
+from app.devhub.records import Comment, FormerIssue, Issue, Label, Pull, Reaction, Repository, User
 from app.devhub.shapes import issues as shapes
 from app.devhub.shapes import pulls as pull_shapes
 from app.devhub.shapes.accounts import Json
+from app.devhub.shapes.accounts import repository as repository_shape
 
 BODY_LIMIT = 65_536
 """Characters of a title's or comment's text that GitHub takes."""
@@ -38,15 +39,47 @@ def writable(repository: Repository) -> None:
 
 
 def numbered(hub: Hub, repository: Repository, number: int) -> Issue:
-    """The issue or pull request with this number; 404 without one."""
+    """The issue or pull request with this number; 404 without one, 410 or a redirect where it was there before."""
     found = hub.store.first(Issue, repository_id=repository.id, number=number)
-    if found is None:
+    if found is not None:
+        return found
+    former = hub.store.first(FormerIssue, repository_id=repository.id, number=number)
+    if former is None:
         raise not_found()
-    return found
+    if former.now_id is None:
+        raise Refused(410, "This issue was deleted")
+    now = hub.store.get(Issue, former.now_id)
+    raise Moved(f"/repositories/{now.repository_id}/issues/{now.number}")
+
+
+def transfer(hub: Hub, issue: Issue, actor: Actor, to: Repository) -> Issue:
+    """Move an issue to another repository of the same owner; labels stay behind."""
+    number, was = next_number(hub, to), issue
+    tell(hub, issue, actor, "transferred", changes=_transferred(hub, issue, to, number))
+    issue = touch(hub, issue, repository_id=to.id, number=number, label_ids=())
+    for found in hub.store.find(Comment, issue_id=issue.id):
+        hub.store.change(found, repository_id=to.id)
+    hub.store.add(FormerIssue(repository_id=was.repository_id, number=was.number, now_id=issue.id))
+    return issue
+
+
+def _transferred(hub: Hub, issue: Issue, to: Repository, number: int) -> Json:
+    new = {**shapes.issue(hub, issue), "number": number}
+    return {"new_issue": new, "new_repository": repository_shape(hub, to)}
+
+
+def delete(hub: Hub, issue: Issue, actor: Actor) -> None:
+    """For good, with what was said there."""
+    tell(hub, issue, actor, "deleted")
+    for found in hub.store.find(Comment, issue_id=issue.id):
+        hub.store.remove(found)
+    hub.store.remove(issue)
+    hub.store.add(FormerIssue(repository_id=issue.repository_id, number=issue.number))
 
 
 def next_number(hub: Hub, repository: Repository) -> int:
     taken = [issue.number for issue in hub.store.find(Issue, repository_id=repository.id)]
+    taken += [former.number for former in hub.store.find(FormerIssue, repository_id=repository.id)]
     return max(taken, default=0) + 1
 
 

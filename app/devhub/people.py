@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.devhub.hub import Hub
-from app.devhub.records import User
+from app.devhub.records import FormerName, Repository, User
 
 
 def user(hub: Hub, login: str, *, type: str = "User", email: str | None = None) -> User:
@@ -11,3 +11,16 @@ def user(hub: Hub, login: str, *, type: str = "User", email: str | None = None) 
     with hub.store.transaction():
         mail = email or (f"{login}@example.com" if type == "User" else None)
         return hub.user(login) or hub.store.add(User(login=login, type=type, email=mail, created_at=hub.stamp()))
+
+
+def keep_name(hub: Hub, repository: Repository) -> None:
+    """Let what a repository is called now lead to it when it is called otherwise."""
+    hub.store.add(FormerName(full_name=hub.full_name(repository).lower(), repository_id=repository.id))
+
+
+def rename(hub: Hub, found: User, login: str) -> User:
+    """Give an account another name; the old names of its repositories lead to them."""
+    with hub.store.transaction():
+        for repository in hub.store.find(Repository, owner_id=found.id):
+            keep_name(hub, repository)
+        return hub.store.change(found, login=login)

@@ -90,6 +90,25 @@ class Repository(Record):
 
 
 @dataclass(frozen=True, kw_only=True)
+class FormerName(Record):
+    """What a repository was called before; leads to it as long as no other has the name."""
+
+    full_name: str
+    """Lower case."""
+    repository_id: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FormerIssue(Record):
+    """An issue that was deleted, or transferred to another repository."""
+
+    repository_id: int
+    number: int
+    now_id: int | None = None
+    """The issue that it is now; ``None``: deleted."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Collaborator(Record):
     repository_id: int
     user_id: int
@@ -333,6 +352,8 @@ KINDS: tuple[type[Record], ...] = (
     Installation,
     Token,
     Repository,
+    FormerName,
+    FormerIssue,
     Collaborator,
     Label,
     Issue,

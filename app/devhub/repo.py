@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from app.devhub import auth, checks, identity, issues, people, pulls, refs, reviews
+from app.devhub import auth, checks, events, identity, issues, people, pulls, refs, reviews
 from app.devhub.git import ZERO, FileDiff, Person, TreeChange, text
 from app.devhub.hub import Hub
 from app.devhub.records import (
@@ -23,6 +23,7 @@ from app.devhub.records import (
     User,
     WorkflowRun,
 )
+from app.devhub.shapes import accounts
 from app.devhub.shapes import pulls as pull_shapes
 
 Files = Mapping[str, bytes | str | None]
@@ -112,6 +113,27 @@ class Repo:
     def change(self, **new: object) -> None:
         """Change fields of the record: ``archived=True``, ``name="new-name"``, ``private=False``."""
         self._hub.store.change(self.record, **new)
+
+    def rename(self, name: str, *, by: str | None = None) -> None:
+        """Give the repository another name; the old one leads to it."""
+        with self._hub.store.transaction():
+            old = self.record
+            people.keep_name(self._hub, old)
+            self.change(name=name)
+            self._announce("renamed", {"repository": {"name": {"from": old.name}}}, by)
+
+    def transfer(self, owner: str) -> None:
+        """Give the repository to another account."""
+        with self._hub.store.transaction():
+            old = self._hub.owner(self.record)
+            people.keep_name(self._hub, self.record)
+            self.change(owner_id=people.user(self._hub, owner).id)
+            kind = "organization" if old.type == "Organization" else "user"
+            self._announce("transferred", {"owner": {"from": {kind: accounts.user(self._hub, old)}}}, owner)
+
+    def _announce(self, action: str, changes: Mapping[str, object], by: str | None) -> None:
+        sender = self._actor(by).user
+        events.announce(self._hub, "repository", action, self.record, sender, lambda: {"changes": changes})
 
     def permit(self, login: str, permission: str | None) -> None:
         """Give a person ``read``, ``triage``, ``write``, ``maintain`` or ``admin``; ``None`` takes it away."""
@@ -276,6 +298,19 @@ class Repo:
     def reopen_issue(self, number: int, *, by: str | None = None) -> None:
         with self._hub.store.transaction():
             issues.reopen(self._hub, self._issue(number), self._actor(by))
+
+    def lock(self, number: int) -> None:
+        """Let only collaborators comment."""
+        issues.touch(self._hub, self._issue(number), locked=True)
+
+    def transfer_issue(self, number: int, to: Repo, *, by: str | None = None) -> int:
+        """Move an issue to another repository of the same owner; the answer is its number there."""
+        with self._hub.store.transaction():
+            return issues.transfer(self._hub, self._issue(number), self._actor(by), to.record).number
+
+    def delete_issue(self, number: int, *, by: str | None = None) -> None:
+        with self._hub.store.transaction():
+            issues.delete(self._hub, self._issue(number), self._actor(by))
 
     def _issue(self, number: int) -> Issue:
         return issues.numbered(self._hub, self.record, number)

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.devhub import auth, git_http, graphql, identity, issues
-from app.devhub.errors import Refused, forbidden, not_found
+from app.devhub.errors import DOCS, Moved, Refused, forbidden, not_found
 from app.devhub.hub import API, Hub
 from app.devhub.limits import RateLimit
 from app.devhub.pages import pages
@@ -73,6 +73,8 @@ class RestApi:
                 actor = auth.identify(self._hub.store, request.headers.get("authorization"), self._hub.clock.now())
                 headers |= self._limit.spend(actor, free=path == "/rate_limit")
                 answer = self._dispatch(request, path, body, actor, headers)
+        except Moved as moved:
+            answer = _moved(request.method, self._hub.api(moved.path))
         except Refused as refused:
             headers |= refused.headers
             answer = Answer(refused.body(), refused.status)
@@ -93,7 +95,7 @@ class RestApi:
             query=dict(request.query_params),
             body=_json(body),
             accept=request.headers.get("accept", ""),
-            found=self._repository(values),
+            found=self._repository(values, path, actor),
         )
         self._authorise(operation, call)
         result = operation.handler(call)
@@ -122,13 +124,17 @@ class RestApi:
                 }
         raise Refused(501, f"The stand-in for GitHub has no operation {method} {path}")
 
-    def _repository(self, values: Mapping[str, str]) -> Repository | None:
+    def _repository(self, values: Mapping[str, str], path: str, actor: auth.Actor | None) -> Repository | None:
         if "repo" not in values:
             return None
         found = self._hub.repository(values["owner"], values["repo"])
-        if found is None:
+        if found is not None:
+            return found
+        renamed = self._hub.renamed(values["owner"], values["repo"])
+        if renamed is None or not auth.sees(self._hub.store, actor, renamed):
             raise not_found()
-        return found
+        rest = "/".join(path.split("/")[4:])
+        raise Moved(f"/repositories/{renamed.id}/{rest}".rstrip("/"))
 
     def _authorise(self, operation: Operation, call: Call) -> None:
         actor = call.actor
@@ -184,6 +190,12 @@ def _page(request: Request, url: str, page: Page) -> Answer:
         for name, target in wanted.items()
     )
     return Answer(body, headers={"link": links} if links else {})
+
+
+def _moved(method: str, url: str) -> Answer:
+    """A method other than GET has to stay what it is."""
+    status, message = (301, "Moved Permanently") if method == "GET" else (307, "Temporary Redirect")
+    return Answer({"message": message, "url": url, "documentation_url": DOCS}, status, {"location": url})
 
 
 def _number(value: str | None, default: int) -> int:

@@ -13,7 +13,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import httpx
 from githubkit import GitHub
@@ -65,6 +65,7 @@ def client(auth: AppAuthStrategy | TokenAuthStrategy, api_url: str, connections:
         cache_strategy=MemCacheStrategy(),
         http_cache=False,
         auto_retry=False,
+        follow_redirects=False,
     )
 
 
@@ -91,6 +92,9 @@ class Api:
         backoff_s: pauses before each repetition.
         renews: whether a new token can be had; without it a 401 is final.
         redact: goes over every text for people that leaves, as the last guard against secrets in it.
+        home: beginning of the only paths to which a redirect is followed: ``/repositories/700``, as GitHub sends who
+            asks by a name that a repository had before.
+        on_moved: called when one was followed: names are not what they were.
     """
 
     def __init__(
@@ -100,7 +104,11 @@ class Api:
         *,
         renews: bool = True,
         redact: Callable[[str], str] = str,
+        home: str = "",
+        on_moved: Callable[[], None] = lambda: None,
     ) -> None:
+        self._home = home
+        self._on_moved = on_moved
         self._current = current
         self._renews = renews
         self._redact = redact
@@ -138,6 +146,10 @@ class Api:
             result = await _once(await self._current(renew), method, url, json, params)
             if isinstance(result, httpx.Response):
                 return result.json() if result.content else None
+            if isinstance(result, Reply) and more and (there := self._moved(result)):
+                self._on_moved()
+                url = there
+                continue
             # Refused before anything happened: a token that ended early is worth one new one.
             renew = isinstance(result, Reply) and result.status == 401 and self._renews and not renew and more
             if renew:
@@ -148,6 +160,12 @@ class Api:
             _log.info("github request repeated: %s %s after %.1f s: %s", method, url, pause, error)
             await asyncio.sleep(pause)
         raise AssertionError("the loop returns or raises")
+
+    def _moved(self, reply: Reply) -> str | None:
+        """Where ``reply`` leads, when that is the same repository by its number. No token goes anywhere else."""
+        path = urlsplit(reply.headers.get("location", "")).path
+        _, home, rest = path.partition(self._home) if self._home else ("", "", "")
+        return f"{home}{rest}" if home and rest[:1] in ("", "/") else None
 
     def _judged(
         self, result: Reply | Exception, method: str, what: str, harmless: bool, tried: int
@@ -217,7 +235,7 @@ async def _once(
     try:
         answer = await client.arequest(method, url, json=json, params=dict(params) if params else None)
         response: httpx.Response = answer.raw_response
-        return response
+        return _reply(response, method, url) if response.is_redirect else response
     except RequestFailed as error:
         return _reply(error.response.raw_response, method, url)
     except RequestError as error:

@@ -6,6 +6,7 @@ import asyncio
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
@@ -70,6 +71,7 @@ class GitHubApp:
         self._backoff_s = backoff_s
         self._redact_more = redact
         self._tokens: dict[tuple[int, int, Access], Token] = {}
+        self._homes: dict[int, int] = {}  # repository → the installation that it was transferred to
         # Sockets belong to the event loop that opened them.
         self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Connections] = weakref.WeakKeyDictionary()
         self._apps: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = weakref.WeakKeyDictionary()
@@ -88,13 +90,25 @@ class GitHubApp:
             token = await self._token(*ids, renew=renew)
             return client(TokenAuthStrategy(token.value), self._api_url, self._pool())
 
-        async def name() -> str:
-            found = (await self._token(*ids)).repositories
+        async def name(renew: bool) -> str:
+            found = (await self._token(*ids, renew=renew)).repositories
             if len(found) != 1 or found[0].id != repository_id:
                 raise UserError("The repository is no longer part of the installation", todo="Install the App on it")
             return found[0].full_name
 
-        return Repository(Api(current, self._backoff_s, redact=self._redact), repository_id, self.app_id, name)
+        api = Api(
+            current,
+            self._backoff_s,
+            redact=self._redact,
+            home=f"/repositories/{repository_id}",
+            on_moved=lambda: self._forget(repository_id),
+        )
+        return Repository(api, repository_id, self.app_id, name)
+
+    def name_of(self, repository_id: int) -> str | None:
+        """What the repository was called when it was last asked for; ``None`` where that is not known."""
+        known = [repo for token in self._tokens.values() for repo in token.repositories if repo.id == repository_id]
+        return known[-1].full_name if known else None
 
     async def git_access(self, installation_id: int, repository_id: int) -> GitAccess:
         """A read-only token for git, and the URL to use it with; good for at least five minutes."""
@@ -102,9 +116,9 @@ class GitHubApp:
         token = await self._token(installation_id, repository_id, Access.FETCH)
         return GitAccess(facts.clone_url, token.value)
 
-    async def installation(self, installation_id: int) -> Installation:
-        """The installation with the permissions that it was granted."""
-        url = path("/app/installations/{id}", id=installation_id)
+    async def installation(self, installation_id: int, repository_id: int) -> Installation:
+        """The repository's installation with the permissions that it was granted."""
+        url = path("/app/installations/{id}", id=self._homes.get(repository_id, installation_id))
         return Installation.model_validate(await self._api.get(url, "read the installation"))
 
     async def me(self) -> MadeBy:
@@ -126,10 +140,30 @@ class GitHubApp:
         key = (installation_id, repository_id, access)
         known = self._tokens.get(key)
         if known is None or renew or _left_s(known) < _EARLY_S:
+            self._tokens.pop(key, None)
             known = self._tokens[key] = await self._mint(installation_id, repository_id, access)
         return known
 
+    def _forget(self, repository_id: int) -> None:
+        """The repository has another name: the tokens say the old one."""
+        for key in [key for key in self._tokens if key[1] == repository_id]:
+            del self._tokens[key]
+
     async def _mint(self, installation_id: int, repository_id: int, access: Access) -> Token:
+        """Of the installation that is known, or of another that the repository was transferred to since."""
+        home = self._homes.get(repository_id, installation_id)
+        try:
+            return await self._minted(home, repository_id, access)
+        except UserError:
+            for other in await self._api.pages("/app/installations", "read its installations"):
+                if other["id"] != home and not other.get("suspended_at"):
+                    with suppress(UserError):
+                        token = await self._minted(other["id"], repository_id, access)
+                        self._homes[repository_id] = other["id"]
+                        return token
+            raise
+
+    async def _minted(self, installation_id: int, repository_id: int, access: Access) -> Token:
         url = path("/app/installations/{id}/access_tokens", id=installation_id)
         # The number, never the name: a repository that was renamed or transferred keeps it, another never has it.
         wanted = {"repository_ids": [repository_id], "permissions": dict(access.permissions)}

@@ -128,6 +128,12 @@ def to_error(reply: Reply, what: str, now: float | None = None) -> GraftsmithErr
         return _credentials(reply, now)
     if reply.status == 403:
         return _forbidden(reply, what)
+    if 300 <= reply.status < 400:
+        return NotFound(
+            f"GitHub did not find what the App needs to {what}",
+            why=f"{reply.path} leads to another repository now: it was transferred",
+            todo="Ask again where it is now",
+        )
     if reply.status in (404, 410):
         return NotFound(
             f"GitHub did not find what the App needs to {what}",

@@ -50,14 +50,14 @@ class Repository:
     Raises, each method: the errors of ``app.github.errors``; ``RetryLater`` where waiting helps.
     """
 
-    def __init__(self, api: Api, repository_id: int, app_id: int, name: Callable[[], Awaitable[str]]) -> None:
+    def __init__(self, api: Api, repository_id: int, app_id: int, name: Callable[[bool], Awaitable[str]]) -> None:
         self.id = repository_id
         self._api = api
         self._app_id = app_id
         self._name = name
 
     async def _url(self, template: str, **parts: str | int) -> str:
-        return path("/repos/{repo}" + template, repo=await self._name(), **parts)
+        return path("/repos/{repo}" + template, repo=await self._name(False), **parts)
 
     async def _once(self, find: Callable[[], Awaitable[T | None]], make: Callable[[], Awaitable[T]]) -> T:
         """What ``find`` finds, else what ``make`` makes; after a lost answer ``find`` decides again."""
@@ -81,13 +81,20 @@ class Repository:
         Raises:
             UserError: another repository answers under this name.
         """
-        facts = RepositoryFacts.model_validate(await self._api.get(await self._url(""), "read the repository"))
-        if facts.id != self.id:
-            raise UserError(
-                "The repository was renamed or transferred and its name belongs to another one now",
-                todo="Ask again in the repository where the issue is now",
-            )
-        return facts
+        for renew in (False, True):  # somebody else may have taken the name that we knew
+            url = path("/repos/{repo}", repo=await self._name(renew))
+            try:
+                facts = RepositoryFacts.model_validate(await self._api.get(url, "read the repository"))
+            except NotFound:
+                if renew:
+                    raise
+                continue
+            if facts.id == self.id:
+                return facts
+        raise UserError(
+            "The repository was renamed or transferred and its name belongs to another one now",
+            todo="Ask again in the repository where the issue is now",
+        )
 
     async def permission(self, login: str) -> Permission:
         """What ``login`` may do now; ``none`` for somebody GitHub does not know."""
@@ -119,7 +126,7 @@ class Repository:
 
     async def pulls_from(self, branch: str) -> tuple[Pull, ...]:
         """Pull requests of any state whose head is ``branch`` of this repository, newest first."""
-        owner = (await self._name()).split("/")[0]
+        owner = (await self.facts()).full_name.split("/")[0]  # GitHub redirects the path, not the filter
         found = await self._api.pages(
             await self._url("/pulls"), "look for pull requests", head=f"{owner}:{branch}", state="all"
         )

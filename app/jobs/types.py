@@ -28,7 +28,7 @@ class Word(StrEnum):
     UNLABELED = "unlabeled"
     """A person has removed the label that asked."""
     CLOSED = "closed"
-    """A person has closed the issue or pull request."""
+    """A person has closed the issue or pull request; or has deleted the issue, or transferred it."""
 
 
 UNWRITTEN = frozenset({Word.PUSHED, Word.UNLABELED, Word.CLOSED})

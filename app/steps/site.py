@@ -34,7 +34,7 @@ class Site:
 
     async def publishing(self, command: Command) -> tuple[Repository, bool]:
         """The repository with all that may be written to it; whether workflows are part of that."""
-        granted = await self.github.installation(command.installation_id)
+        granted = await self.github.installation(command.installation_id, command.repository_id)
         workflows = granted.permissions.get("workflows") == "write"
         return self.repository(command, Access.WRITE_WORKFLOWS if workflows else Access.WRITE), workflows
 
@@ -42,7 +42,7 @@ class Site:
         command = work.job.command
         return JobFacts(
             job_id=work.job.id,
-            repository=command.repository,
+            repository=self.github.name_of(command.repository_id) or command.repository,
             number=command.number,
             is_pull=command.is_pull,
             title=title,

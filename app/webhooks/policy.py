@@ -193,6 +193,8 @@ _JUDGES: Mapping[tuple[str, str], Callable[[Mapping[str, Any], Rules], Command |
     ("issues", "labeled"): _labeled,
     ("issues", "unlabeled"): _unlabeled,
     ("issues", "closed"): _closed,
+    ("issues", "deleted"): _closed,
+    ("issues", "transferred"): _closed,
     ("issue_comment", "created"): _commented,
     ("pull_request", "synchronize"): _pushed,
     ("pull_request", "closed"): _closed,

@@ -58,31 +58,70 @@ def test_reads_what_is_there(hub: Scene) -> None:
 
 
 def test_a_renamed_repository_is_found_by_its_number(hub: Scene) -> None:
-    hub.repo.change(name="gadget")
+    hub.repo.rename("gadget")
     assert hub.run(lambda repository: repository.facts()).full_name == "acme/gadget"
 
 
-@pytest.mark.parametrize("status", [301, 307])
-def test_the_old_name_of_a_repository_leads_to_the_new_one(hub: Scene, status: int) -> None:
-    """GitHub answers requests to the old name with the address of the new one."""
+@pytest.mark.parametrize("what", ["repository", "owner", "taken", "taken and hidden"])
+def test_a_repository_that_is_renamed_meanwhile_is_still_the_one(hub: Scene, what: str) -> None:
+    """GitHub redirects the old name, as long as nobody has taken it, and filters by owner no more."""
     number = hub.repo.open_issue("x")
-    method, rest = ("GET", "") if status == 301 else ("POST", "/comments")
-    issue = f"/repos/acme/widget/issues/{number}"
+    head = hub.repo.commit({"new.txt": "x"}, branch="topic")
+    pull = hub.repo.open_pull("y", head="topic")
 
-    async def work(repository: Repository) -> int:
+    async def work(repository: Repository) -> None:
         await repository.facts()
-        hub.repo.change(name="gadget")
-        target = f"{hub.devhub.api_url}{issue.replace('widget', 'gadget')}{rest}"
-        hub.devhub.faults.add(f"{method} {issue}{rest}", status=status, headers={"location": target})
-        if status == 301:
-            return (await repository.issue(number)).number
-        listed = f"{hub.devhub.api_url}{issue.replace('widget', 'gadget')}/comments"
-        hub.devhub.faults.add(f"GET {issue}/comments", status=301, headers={"location": listed})
-        return await repository.upsert_comment(number, MARK, MARK)
+        if what == "owner":
+            hub.devhub.rename_user("acme", "acme-corp")
+        else:
+            hub.repo.rename("gadget")
+        if what.startswith("taken"):
+            hub.devhub.create_repository("acme/widget", {"a": "b"}, private="hidden" in what)
+            assert (await repository.facts()).full_name == "acme/gadget"
+        assert [found.number for found in await repository.pulls_from("topic")] == [pull]
+        assert (await repository.issue(number)).title == "x"
+        assert await repository.upsert_comment(number, MARK, MARK)
+        assert await repository.branch("topic") == head
 
-    assert hub.run(work)
-    if status == 307:
-        assert [comment.body for comment in hub.repo.comments(number)] == [MARK]
+    hub.run(work)
+    assert [comment.body for comment in hub.repo.comments(number)] == [MARK]
+
+
+def test_a_write_to_the_old_name_is_sent_to_the_new_one(hub: Scene) -> None:
+    number = hub.repo.open_issue("x")
+
+    async def work(repository: Repository) -> None:
+        comment = await repository.upsert_comment(number, MARK, MARK)
+        hub.repo.rename("gadget")
+        assert await repository.upsert_comment(number, MARK, f"{MARK} more", known_id=comment) == comment
+
+    hub.run(work)
+    assert [comment.body for comment in hub.repo.comments(number)] == [f"{MARK} more"]
+
+
+def test_a_token_follows_no_other_redirect(hub: Scene) -> None:
+    number = hub.repo.open_issue("x")
+    elsewhere = hub.devhub.create_repository("acme/other", {"a": "b"}, private=False)
+    hub.repo.transfer_issue(number, elsewhere)
+    with pytest.raises(NotFound, match="it was transferred"):
+        hub.run(lambda repository: repository.issue(number))
+    hub.repo.delete_issue(hub.repo.open_issue("y"))
+    with pytest.raises(NotFound, match="deleted"):
+        hub.run(lambda repository: repository.issue(number + 1))
+
+
+def test_a_transferred_repository_is_worked_on_where_the_app_is_installed_too(hub: Scene) -> None:
+    hub.repo.transfer("globex")
+    with pytest.raises(UserError, match="not part of the installation"):
+        hub.run(lambda repository: repository.facts())
+    there = hub.devhub.install(hub.keys.id, "globex")
+
+    async def work(app: GitHubApp) -> None:
+        found = await app.repository(hub.installation, hub.repo.id).facts()
+        assert found.full_name == app.name_of(hub.repo.id) == "globex/widget"
+        assert (await app.installation(hub.installation, hub.repo.id)).id == there
+
+    hub.run_app(work)
 
 
 def test_a_repository_outside_the_installation_is_refused(hub: Scene) -> None:

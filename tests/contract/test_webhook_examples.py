@@ -67,12 +67,13 @@ async def test_every_example_ends_as_a_stop_or_a_named_reason(store: JobStore, e
     reasons = Counter(answer.get("reason", "accepted").split(":")[0] for answer in answers)
     # None of them asks for work: no label of ours, no command. And none is malformed in our eyes.
     known = {"event not used", "no command in the comment", "another label", "a pull request of somebody else"}
-    known |= {"a review that asks for nothing"}
+    known |= {"a review that asks for nothing", "no installation"}
     assert set(reasons) == known | {"accepted"}
     assert sum(reasons.values()) == 329
-    # What a person closes has to be stopped, should something run there.
-    closed = [p for event, p in examples if event in ("issues", "pull_request") and p["action"] == "closed"]
-    assert reasons["accepted"] == len(closed)
+    # What a person closes, deletes or transfers has to be stopped, should something run there.
+    gone = ("closed", "deleted", "transferred")
+    closed = [p for event, p in examples if event in ("issues", "pull_request") and p["action"] in gone]
+    assert reasons["accepted"] == sum("installation" in payload for payload in closed)
     assert {job.command.word for job in store.recent()} == {Word.CLOSED}
 
 
@@ -80,7 +81,7 @@ async def test_examples_that_ask_become_jobs(store: JobStore, examples: list[Exa
     """The same payloads, with the one thing changed that makes them ask."""
     asking: list[Example] = []
     for event, payload in examples:
-        if event in ("issues", "pull_request") and payload["action"] == "closed":
+        if event in ("issues", "pull_request") and payload["action"] in ("closed", "transferred"):
             asking.append((event, {**payload, "installation": {"id": 5}}))
         if event == "issues" and payload["action"] in ("labeled", "unlabeled"):
             label = {**payload["label"], "name": "agent"} if "label" in payload else {"name": "agent"}

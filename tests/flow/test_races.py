@@ -142,6 +142,31 @@ def test_a_deleted_repository_ends_the_job_by_name(flow: World) -> None:
     assert outcome(job) is Outcome.BLOCKED
 
 
+def test_a_repository_that_is_renamed_while_it_runs_gets_its_pull_request(flow: World) -> None:
+    repo, number = asked(flow, "renamed")
+    until_it_runs(flow, repo)
+    repo.rename(f"{repo.record.name}-now")
+    assert ending(flow, repo).outcome is Outcome.PROPOSED
+    (pull,) = flow.pulls(repo)
+    (told,) = flow.told(repo, number)
+    assert f"#{pull.number}" in told
+    (heard,) = flow.hub.deliveries("repository", "renamed")
+    assert heard.status_code == 202 and "event not used" in heard.response_body
+
+
+@pytest.mark.parametrize("how", ["deleted", "transferred"])
+def test_an_issue_that_goes_away_stops_its_run(flow: World, how: str) -> None:
+    repo, number = asked(flow, how)
+    until_it_runs(flow, repo)
+    if how == "deleted":
+        repo.delete_issue(number, by="maria")
+    else:
+        repo.transfer_issue(number, flow.hub.create_repository(f"acme/{how}-to", {"a": "b"}), by="maria")
+    ended = ending(flow, repo)
+    assert ended.outcome is Outcome.CANCELLED and "could not be told" in ended.reason, ended
+    assert list(repo.branches()) == ["main"] and flow.pulls(repo) == []
+
+
 def test_two_services_on_one_state_folder_share_the_work_and_double_nothing(flow: World, open_tmp_path: Path) -> None:
     port = free_port()
     other = Service({**flow.service.settings, "GRAFTSMITH_PORT": str(port)}, open_tmp_path, port)

@@ -54,6 +54,8 @@ NEWER = frozenset({"archived_at", "archived_by"})
 """Fields that GitHub has added since the pinned description; the client's own models want them."""
 STALE = {("GET /app/installations", "200"): {"type": "array", "items": {"$ref": "#/components/schemas/installation"}}}
 """Answers that the description holds as an old copy in place, and what they are by now."""
+REDIRECTS = (301, 307)
+"""Any operation of a repository answers so after a rename, though few say it."""
 ROOT_FOLDER = re.compile(r"/contents/?$")
 """A folder's path may be empty, which a template cannot say."""
 BY_ID = re.compile(r"^/repositories/\d+(?=/|$)")
@@ -253,6 +255,8 @@ class Operation:
         if status == 304 and not body:
             return  # any reader may ask for what is new only
         answer = self._node["responses"].get(str(status))
+        if answer is None and status in REDIRECTS:
+            answer = {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/basic-error"}}}}
         if answer is None:
             if status < 400:
                 yield f"the status {status} is not in the description"

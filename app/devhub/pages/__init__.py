@@ -13,11 +13,11 @@ from urllib.parse import urlsplit
 from anyio.to_thread import run_sync
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.devhub.errors import Refused
+from app.devhub.errors import Moved, Refused
 from app.devhub.hub import Hub
 from app.devhub.pages.acting import BUTTONS, Form
 from app.devhub.pages.reading import PAGES
@@ -79,6 +79,8 @@ def _refusing(app: ASGIApp) -> ASGIApp:
             if not _same_site(Request(scope)):
                 raise Refused(403, "This form came from another site.")
             await app(scope, receive, send)
+        except Moved as moved:
+            await RedirectResponse(moved.path, 303)(scope, receive, send)
         except Refused as refused:
             text = f"{refused.status} {refused}\n"
             await PlainTextResponse(text, refused.status, headers=SAFE)(scope, receive, send)

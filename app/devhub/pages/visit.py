@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.devhub import auth, issues
-from app.devhub.errors import Refused, not_found
+from app.devhub.errors import Moved, Refused, not_found
 from app.devhub.hub import Hub
 from app.devhub.records import Issue, Repository, User
 
@@ -57,9 +57,13 @@ class Visit:
         return actor
 
     def repository(self) -> Repository:
-        found = self.hub.repository(self.part("owner"), self.part("repo"))
+        owner, name = self.part("owner"), self.part("repo")
+        found = self.hub.repository(owner, name)
         if found is None:
-            raise not_found()
+            renamed = self.hub.renamed(owner, name)
+            if renamed is None:
+                raise not_found()
+            raise Moved(f"/{self.hub.full_name(renamed)}{self.request.url.path[len(f'/{owner}/{name}') :]}")
         return found
 
     def issue(self) -> Issue:

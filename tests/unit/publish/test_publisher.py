@@ -305,7 +305,9 @@ def test_a_workflow_is_left_out_with_its_patch_and_the_rest_goes(devhub: DevHub,
 def test_a_workflow_goes_where_the_permission_was_granted(devhub: DevHub, app_key: str) -> None:
     hub = scene(devhub, app_key, {**FILES, "x": "y"}, {**PERMISSIONS, "workflows": "write"})
     flow = FileChange(path=".github/workflows/ci.yml", content=b"on: [push]\n")
-    granted = hub.run_app(lambda app: app.installation(hub.installation)).permissions.get("workflows") == "write"
+    granted = (
+        hub.run_app(lambda app: app.installation(hub.installation, hub.repo.id)).permissions.get("workflows") == "write"
+    )
     accepted, review = reviewed(hub, changes(hub, flow), Rules(may_write_workflows=granted))
     assert not review.left_out and review.remarks
     done = hub.run(lambda r: publish.propose(r, proposal(accepted), TEXT), Access.WRITE_WORKFLOWS)

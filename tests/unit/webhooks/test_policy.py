@@ -239,6 +239,7 @@ def test_a_command_survives_its_json_form() -> None:
     [
         ("issues", labeled("AGENT", action="unlabeled"), Word.UNLABELED, 12),
         ("issues", labeled(action="closed", issue=issue(state="closed", locked=True)), Word.CLOSED, 12),
+        ("issues", labeled(action="deleted"), Word.CLOSED, 12),
         ("pull_request", pushed(action="closed", pull={"state": "closed", "user": account()}), Word.CLOSED, 15),
     ],
 )
