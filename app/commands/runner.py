@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import click
@@ -12,7 +10,6 @@ import click
 from app.machine import this_machine
 from app.runners.elsewhere import Gone, Identity, carry_out
 from app.settings import RunnerSettings, load
-from sandbox import remove_tree
 
 
 @click.command(name="runner")
@@ -27,16 +24,12 @@ def runner_command(url: str, run: str) -> None:
     """
     settings = load(RunnerSettings, env_file=None)
     identity = Identity(settings.identity_url, settings.identity_token)
-    settings.state_dir.mkdir(parents=True, exist_ok=True, mode=0o711)
-    folder = Path(tempfile.mkdtemp(prefix="run-", dir=settings.state_dir))
-    folder.chmod(0o711)  # the sandbox's own user passes through to its checkouts
     try:
-        result = carry_out(url.rstrip("/"), run, identity, this_machine(settings), folder, _say)
-        click.echo(f"The run has ended as {result.outcome.value}. The service has its result.")
+        result = carry_out(url.rstrip("/"), run, identity, this_machine(settings), settings.state_dir, _say)
     except Gone as gone:
         click.echo(str(gone))
-    finally:
-        remove_tree(folder)
+    else:
+        click.echo(f"The run has ended as {result.outcome.value}. The service has its result.")
 
 
 def _say(event: Mapping[str, Any]) -> None:

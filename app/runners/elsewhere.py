@@ -7,9 +7,10 @@ under test sees neither of the two processes.
 from __future__ import annotations
 
 import tarfile
+import tempfile
 import time
-from collections.abc import Callable, Mapping
-from contextlib import closing
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Event, Lock, Thread
@@ -24,6 +25,7 @@ from agent.types import RunResult, RunSpec
 from app.machine import Machine
 from app.runners.door import PREFIX, Claim, Claimed, News, Told
 from app.runners.local import RunProcess
+from sandbox import remove_tree
 
 _PAUSE_S = 2.0
 """Between two batches of news; the answer says whether the run is to end."""
@@ -190,31 +192,48 @@ class Reporter:
 
 
 def carry_out(
-    url: str, run: str, identity: Identity, machine: Machine, folder: Path, say: Callable[[Mapping[str, Any]], None]
+    url: str, run: str, identity: Identity, machine: Machine, state: Path, say: Callable[[Mapping[str, Any]], None]
 ) -> RunResult:
-    """Carry out ``run`` of the service at ``url`` in ``folder``; the result has been brought there when this returns.
+    """Carry out ``run`` of the service at ``url``; the result has been brought there when this returns.
+
+    Args:
+        state: a folder of this machine; caches stay in it, all else goes.
 
     Raises:
         Gone: there is nothing to do.
         OperatorError, RetryLater, BugError: as for any run.
     """
-    with closing(Service(url)) as service, closing(RunProcess(sandbox=True)) as process:
+    with closing(Service(url)) as service, closing(RunProcess(sandbox=True)) as process, _folder(state) as folder:
         spec = service.claim(run, identity.token(url))
         service.fetch_repository(folder / "repository.git")
         reporter = Reporter(service, say)
         follower = Thread(target=reporter.follow, daemon=True)
         follower.start()
-        result = process.run(_here(spec, machine, folder), on_event=reporter.see, cancelled=reporter.stop.is_set)
+        result = process.run(
+            _here(spec, machine, folder, state / "cache"), on_event=reporter.see, cancelled=reporter.stop.is_set
+        )
         reporter.finish(follower)
         service.bring(result)
         return result
 
 
-def _here(spec: RunSpec, machine: Machine, folder: Path) -> RunSpec:
+@contextmanager
+def _folder(state: Path) -> Iterator[Path]:
+    """For one run. The sandbox's own user passes through to its checkouts."""
+    state.mkdir(parents=True, exist_ok=True, mode=0o711)
+    folder = Path(tempfile.mkdtemp(prefix="run-", dir=state))
+    folder.chmod(0o711)
+    try:
+        yield folder
+    finally:
+        remove_tree(folder)
+
+
+def _here(spec: RunSpec, machine: Machine, folder: Path, cache: Path) -> RunSpec:
     """``spec`` with this machine's folders, programs and registries."""
-    work, cache = folder / "run", folder / "cache"
+    work = folder / "run"
     for made in (work, cache):
-        made.mkdir(mode=0o711)
+        made.mkdir(exist_ok=True, mode=0o711)
     return spec.model_copy(
         update={
             "git_dir": str(folder / "repository.git"),

@@ -7,7 +7,8 @@ import shutil
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,8 +20,10 @@ from app.devhub.records import WorkflowRun
 from app.devhub.repo import Repo
 from app.devhub.serving import serving
 from tests.flow.scripts import SCRIPT
-from tests.flow.world import BUG, FILES, World, outcome, world
+from tests.flow.world import BUG, FILES, World, outcome, wait_until, world
 from tests.support.openapi import Checked
+
+pytestmark = pytest.mark.xdist_group("actions")
 
 ROOT = Path(__file__).parents[2]
 ACTION = "example/graftsmith"
@@ -56,29 +59,34 @@ def workflow(service_url: str) -> str:
 
 
 @contextmanager
-def machines(flow: World, repo: Repo, folder: Path) -> Iterator[list[str]]:
-    """GitHub's machines: each run of a workflow that is started meanwhile is executed; yields their logs."""
-    over, logs, done = threading.Event(), [], set[int]()
+def machines(repo: Repo, folder: Path) -> Iterator[list[str]]:
+    """GitHub's machines: each workflow that is started meanwhile is executed; yields the logs of those that ended."""
+    over, logs, seen = threading.Event(), list[str](), {run.id for run in repo.workflow_runs()}
 
-    def work() -> None:
-        while not over.wait(0.1):
-            for run in repo.workflow_runs():
-                if run.id not in done:
-                    done.add(run.id)
-                    logs.append(execute(repo, run, folder / str(run.id)))
-                    if next(r for r in repo.workflow_runs() if r.id == run.id).status != "completed":
-                        repo.finish_workflow_run(run.id, "success" if "Job succeeded" in logs[-1] else "failure")
+    def work(run: WorkflowRun) -> None:
+        log = execute(repo, run, folder / str(run.id))
+        if next(known for known in repo.workflow_runs() if known.id == run.id).status != "completed":
+            repo.finish_workflow_run(run.id, "success" if "Job succeeded" in log else "failure")
+        logs.append(log)
 
-    thread = threading.Thread(target=work)
-    thread.start()
+    def watch() -> None:
+        with ThreadPoolExecutor() as pool:
+            while not over.wait(0.1):
+                for run in repo.workflow_runs():
+                    if run.id not in seen:
+                        seen.add(run.id)
+                        pool.submit(work, run)
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
     try:
         yield logs
     finally:
         over.set()
-        thread.join()
+        watcher.join()
 
 
-def execute(repo: Repo, run: WorkflowRun, folder: Path, more: Mapping[str, str] | None = None) -> str:
+def execute(repo: Repo, run: WorkflowRun, folder: Path) -> str:
     """Run the workflow as it is in the repository; its log."""
     checkout = folder / "checkout"
     (checkout / FILE).parent.mkdir(parents=True)
@@ -88,7 +96,7 @@ def execute(repo: Repo, run: WorkflowRun, folder: Path, more: Mapping[str, str] 
         subprocess.run([*git, *words], check=True)
     action = folder / "action"
     shutil.copytree(ROOT / ".github", action / ".github")
-    variables = repo.identity_of(run.id) | (more or {})
+    variables = repo.identity_of(run.id)
     found = subprocess.run(
         [
             *(str(Path(sys.executable).with_name("act")), "workflow_dispatch", "-W", FILE),
@@ -99,7 +107,7 @@ def execute(repo: Repo, run: WorkflowRun, folder: Path, more: Mapping[str, str] 
         cwd=checkout,
         env={
             "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
-            "HOME": str(folder),
+            "HOME": str(folder.parent),
             **{name: value for name, value in os.environ.items() if name.startswith(("PIP_", "npm_config"))},
         },
         stdin=subprocess.DEVNULL,
@@ -110,10 +118,22 @@ def execute(repo: Repo, run: WorkflowRun, folder: Path, more: Mapping[str, str] 
     return found.stdout.decode(errors="replace")
 
 
-def test_a_label_becomes_a_pull_request_by_way_of_a_workflow(actions: World, open_tmp_path: Path) -> None:
-    files = {**FILES, FILE: workflow(actions.service.url)}
-    repo = actions.repository("by-actions", files, alone=True)
-    with machines(actions, repo, open_tmp_path) as logs:
+@pytest.fixture(scope="module")
+def repo(actions: World) -> Repo:
+    """With the workflow in it; one for all tests, so that its environment is installed once."""
+    return actions.repository("by-actions", {**FILES, FILE: workflow(actions.service.url)}, alone=True)
+
+
+@pytest.fixture(scope="module")
+def home(actions: World) -> Path:
+    """Of the machine that all workflows run on; installed environments stay there."""
+    made = actions.service.folder / "machine"
+    made.mkdir(mode=0o755)
+    return made
+
+
+def test_a_label_becomes_a_pull_request_by_way_of_a_workflow(actions: World, repo: Repo, home: Path) -> None:
+    with machines(repo, home) as logs:
         actions.asked(repo, BUG)
         job = actions.ended(repo)
     assert outcome(job) is Outcome.PROPOSED, logs
@@ -125,3 +145,23 @@ def test_a_label_becomes_a_pull_request_by_way_of_a_workflow(actions: World, ope
     assert [event["kind"] for event in actions.events(job)].count("model_call") == result.usage.calls
     assert "stage: prove" in logs[0]
     assert "sum(items" not in logs[0], "no text of the run is in the workflow's log"
+
+
+def test_a_service_that_is_killed_begins_the_run_anew_and_once(actions: World, repo: Repo, home: Path) -> None:
+    jobs, pulls = len(actions.jobs_of(repo)), len(actions.pulls(repo))
+    with machines(repo, home) as logs:
+        actions.asked(repo, BUG)
+
+        def under_way() -> bool:
+            job = actions.job(repo, jobs)
+            return job is not None and any(event["kind"] == "tool_result" for event in actions.events(job))
+
+        wait_until(under_way, "the first run", actions.service)
+        actions.service.kill()
+        actions.service.start()
+        job = actions.ended(repo, jobs)
+        wait_until(lambda: len(logs) == 2, "both workflows to end", actions.service)
+    assert outcome(job) is Outcome.PROPOSED, logs
+    assert len(actions.pulls(repo)) == pulls + 1
+    assert "The service has nothing to carry out here" in logs[0]
+    assert "The run has ended as proposed" in logs[1]

@@ -217,7 +217,8 @@ class World:
 
     def events(self, job: Job) -> list[dict[str, Any]]:
         state = Path(self.service.settings["GRAFTSMITH_STATE_DIR"])
-        return [json.loads(line) for line in (state / "jobs" / job.id / "run-1" / "events.jsonl").open()]
+        log = state / "jobs" / job.id / "run-1" / "events.jsonl"
+        return [json.loads(line) for line in log.open()] if log.exists() else []
 
     def brief(self, job: Job) -> Brief:
         state = Path(self.service.settings["GRAFTSMITH_STATE_DIR"])

@@ -6,7 +6,6 @@ import asyncio
 import json
 import socket
 import tarfile
-import tempfile
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager
@@ -88,9 +87,9 @@ class Place:
 
     async def carried(self, identity: Identity) -> RunResult:
         """What a job of that workflow's run does."""
-        folder = Path(tempfile.mkdtemp(dir=self.folder))
+        state = self.folder / "elsewhere"
         return await asyncio.to_thread(
-            carry_out, self.url, self.spec.run_id, identity, MACHINE, folder, lambda event: None
+            carry_out, self.url, self.spec.run_id, identity, MACHINE, state, lambda event: None
         )
 
 
@@ -170,6 +169,7 @@ def test_a_run_goes_there_and_comes_back(play: Callable[[Use], None]) -> None:
         assert "a-run-token" not in (folder / "spec.json").read_text()
         assert await place.sent() == result, "a finished run is not begun anew"
         assert earlier(place) == before + 1
+        assert [path.name for path in (place.folder / "elsewhere").iterdir()] == ["cache"], "nothing else is left there"
 
     play(use)
 
@@ -221,6 +221,35 @@ def test_a_run_that_is_stopped_ends_there_too(play: Callable[[Use], None]) -> No
         with pytest.raises(RetryLater, match="stopped"):
             await place.sent(IMPATIENT)
         assert place.scene.repo.workflow_runs()[before].conclusion == "cancelled"
+
+    play(use)
+
+
+def test_a_run_that_is_stopped_under_way_brings_what_it_has(play: Callable[[Use], None], spec: RunSpec) -> None:
+    slow = {"sessions": [{"name": "only", "steps": [{"content": "Late.", "delay_s": 120}]}]}
+
+    async def use(place: Place) -> None:
+        with serve(slow) as model:
+            place.spec = spec.model_copy(update={"model": spec.model.model_copy(update={"base_url": model.base_url})})
+            before = earlier(place)
+            waiting = asyncio.create_task(place.sent(Waits(stopped=60)))
+            carrying = asyncio.create_task(place.carried(await place.started(before)))
+            while not place.events:  # noqa: ASYNC110  # it has begun
+                await asyncio.sleep(0.05)
+            place.stopped.set()
+            result = await waiting
+            assert result.outcome is Outcome.CANCELLED
+            assert await carrying == result
+
+    play(use)
+
+
+def test_a_spec_of_another_version_is_not_guessed_at(play: Callable[[Use], None]) -> None:
+    async def use(place: Place) -> None:
+        run = opened(place)
+        run.spec = place.spec.model_construct(**{**dict(place.spec), "mode": "dance"})
+        with place.door.opened(run), pytest.raises(OperatorError, match="this version does not know"):
+            await place.carried(await another(place))
 
     play(use)
 
