@@ -35,7 +35,7 @@ from agent.tools import REGISTRY, Claim, ToolContext
 from agent.tools.base import COMMAND_SECONDS
 from agent.tools.own import with_own
 from agent.tree import BaseTree, Draft
-from agent.types import START, Commands, Evidence, RunResult, RunSpec, Stage
+from agent.types import START, Commands, Evidence, RunResult, RunSpec, Stage, SuiteStatus
 from agent.verify.baseline import Baseline, Shelf
 from agent.verify.environment import Machine
 from agent.verify.harness import Harness
@@ -153,8 +153,8 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
         reading = reader.submit(_read, run, base, indexer)  # beside set-up and tests, which leave a processor idle
     with run.stage(Stage.BASELINE):
         harness.setup()
+        baseline = _baseline(run, harness, base)
         run.notes += harness.environment.notes
-        baseline = Baseline(harness, base.draft(), Shelf(Path(run.spec.cache_dir) / BASELINES))
         stack.callback(baseline.keep)
         run.notes += _unsteady(baseline)
         isolation = sandbox.isolation.detail
@@ -304,6 +304,18 @@ def _harness(run: Run, workspace: Workspace, sandbox: Sandbox, own: Commands) ->
         limits=Limits(wall_s=spec.command_timeout_s),
         cancelled=run.cancelled,
     )
+
+
+def _baseline(run: Run, harness: Harness, base: BaseTree) -> Baseline:
+    """The tests of the base; where none passes in the user's own environment, which may have the runner and not the
+    project's dependencies, in one that is installed."""
+    shelf = Shelf(Path(run.spec.cache_dir) / BASELINES)
+    baseline = Baseline(harness, base.draft(), shelf)
+    fails = baseline.run.status not in (SuiteStatus.OK, SuiteStatus.NO_TESTS)
+    if fails and not baseline.run.passed and harness.install():
+        run.notes.append("No test passed in your own environment, so the tests ran in one that was installed.")
+        return Baseline(harness, base.draft(), shelf)
+    return baseline
 
 
 def _unsteady(baseline: Baseline) -> list[str]:

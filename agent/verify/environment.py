@@ -86,14 +86,17 @@ class Installer:
     store: Store
     cancelled: Cancelled | None = None
 
-    def find(self) -> Environment:
+    def find(self, *, own: bool = True) -> Environment:
         """The user's own environment where the tests can start in it, else an installed one.
+
+        Args:
+            own: whether the user's may be taken.
 
         Raises:
             SetupFailed: a step without which no test can start went wrong.
         """
         tools, build = self._tools(), self._build()
-        if self.workspace.spec.origin and self._starts(tools):
+        if own and self.workspace.spec.origin and self._starts(tools):
             built = self._installed(tools, build) if build else tools
             return replace(built, source="yours", id="")
         steps = (*self._steps(), *build)

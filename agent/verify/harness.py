@@ -137,6 +137,23 @@ class Harness:
                 "note", text="test environment", source=self._environment.source, notes=self._environment.notes
             )
 
+    def install(self) -> bool:
+        """Take an installed environment in place of the user's own; false where there is none, and nothing changes."""
+        before = self.environment
+        if before.source != "yours" or self.plan.absent:
+            return False
+        try:
+            found = self._installer.find(own=False)
+        except SetupFailed as error:
+            self._events.emit("note", text="test environment", source=before.source, notes=[str(error)])
+            return False
+        if found.source == "none":
+            return False
+        self._environment = found
+        self._base_as_new()
+        self._events.emit("note", text="test environment", source=found.source, notes=found.notes)
+        return True
+
     def _installed(self) -> Environment:
         if self.plan.absent:
             return Environment()

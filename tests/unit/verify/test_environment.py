@@ -36,6 +36,22 @@ def test_the_users_own_environment_is_used_where_tests_start_in_it(bench: MakeBe
     assert not (Path(made.spec.cache_dir) / "environments").exists()
 
 
+def test_one_is_installed_where_nothing_passes_in_the_users_own(bench: MakeBench, tools: str) -> None:
+    """It has the runner and not what the project needs."""
+    packages = f"lib/python3.{sys.version_info.minor}/site-packages"
+    site = Path(tools.split(":")[0]).parent / packages
+    setup = ("echo X = 1 > needed.py", f"printf %s {site} > /environment/venv/{packages}/pytest.pth")
+    files = {"conftest.py": "import needed\n", "test_a.py": "def test_a(): pass\n", ".gitignore": "needed.py\n"}
+    made = bench(files, setup=setup)
+    assert not made.harness.run(made.base).passed
+    assert made.harness.environment.source == "yours"
+    assert made.harness.install()
+    run = made.harness.run(made.base)
+    assert run.passed == {"test_a.py::test_a"}, run.log
+    assert made.harness.environment.source == "installed"
+    assert not made.harness.install()
+
+
 def test_what_the_set_up_made_is_kept_read_only_and_found_again(
     bench: MakeBench, machine_cache: Path, tools: str
 ) -> None:
