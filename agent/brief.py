@@ -20,7 +20,10 @@ from sandbox.text import clean
 from sandbox.types import End
 
 CONTEXT_TOKENS = 4_000
-"""Sent with every call; on issues of released packages, what was needed stood within the first 3,000."""
+"""At most, and sent with every call."""
+MARGIN = 3.5
+"""Log-odds below the best function's; what is less likely is left out. It took a sixth of these tokens in each call,
+where four cases of a hundred needed it, which then costs one look; see ``docs/retrieval.md``."""
 _ISSUE_CHARS = 20_000
 _LOG_CHARS = 3_000
 _COMMAND_CHARS = 8_000
@@ -81,7 +84,7 @@ def _around(spec: RunSpec, found: str, pulled: bytes) -> dict[str, str]:
 def context(spec: RunSpec, index: Index, history: Sequence[Commit], model: Model) -> str:
     """The code that the task most likely is about; ``model`` is asked for its order where ``spec`` has it so."""
     chooser = model if spec.rerank else None
-    return build(index, spec.task, CONTEXT_TOKENS, spec.seed, history=history, chooser=chooser)
+    return build(index, spec.task, CONTEXT_TOKENS, spec.seed, history=history, chooser=chooser, margin=MARGIN)
 
 
 def remark(spec: RunSpec) -> str:
@@ -153,7 +156,9 @@ def for_review(spec: RunSpec, plan: Plan | None, diff: str, evidence: Evidence) 
     """What a reviewer is given: the task, when the plan counts as carried out, what was measured, the change."""
     steps = plan.steps if plan else ()
     final = evidence.final
-    passed = f"; {len(final.passed)} tests pass, {len(final.failed)} fail" if final else ""
+    before = evidence.baseline.failed if evidence.baseline else frozenset[str]()
+    as_before = ", as they did before" if final and final.failed and final.failed <= before else ""
+    passed = f"; {len(final.passed)} tests pass, {len(final.failed)} fail{as_before}" if final else ""
     return prompts.render(
         "reviewed",
         task=fence("issue", "task", _task_text(spec.task), spec.seed),

@@ -64,6 +64,7 @@ def build(
     *,
     history: Sequence[Commit] | None = None,
     chooser: Model | None = None,
+    margin: float = math.inf,
 ) -> str:
     """The context of a task.
 
@@ -74,23 +75,27 @@ def build(
         seed: the run's secret, from which the fences are made.
         history: earlier commits, newest first.
         chooser: a model that is asked once in which order the candidates should stand.
+        margin: functions whose score is further than this below the best one's are left out, though there is room.
     """
     if budget_tokens <= 0:
         return ""
     result = index.search(query(task), history=history)
     if chooser is not None:
         result = rerank(result, index, query(task), chooser, seed=seed)
-    return render(index, task, result, budget_tokens, seed)
+    return render(index, task, result, budget_tokens, seed, margin)
 
 
-def render(index: Index, task: Task, result: SearchResult, budget_tokens: int, seed: str) -> str:
+def render(
+    index: Index, task: Task, result: SearchResult, budget_tokens: int, seed: str, margin: float = math.inf
+) -> str:
     """The context of a task for which ``result`` was found; see :func:`build`."""
     page = _Page(budget_tokens)
     page.add(facts(index), _OVERVIEW)
     page.add_fenced("conventions", *conventions(index), seed, _CONVENTIONS)
     wants_documents = asked(query(task))
     reserved = budget_tokens * (_TESTS + _NEIGHBOURS + wants_documents * _DOCUMENTS)
-    shown = _functions(index, result, seed, page, page.left - reserved)
+    likely = _likely(result.functions, margin)
+    shown = _functions(index, result._replace(functions=likely), seed, page, page.left - reserved)
     page.add_fenced("tests", "tests that cover this code", _tests(index, result), seed, _TESTS)
     if wants_documents:
         names = [hit.name for hit in result.functions[:_NAMED]]
@@ -98,7 +103,7 @@ def render(index: Index, task: Task, result: SearchResult, budget_tokens: int, s
         page.add_fenced("documents", "what the documentation says of it", found, seed, _DOCUMENTS)
     around = "\n".join(filter(None, (_constants(index, query(task)), _neighbours(index, shown))))
     page.add_fenced("signatures", "around this code", around, seed, _NEIGHBOURS)
-    if page.left > budget_tokens * _EXAMPLE:
+    if page.left > budget_tokens * _EXAMPLE and len(likely) == len(result.functions):
         page.add_fenced("example", "similar code, as an example of the style here", _example(index, shown), seed, 1.0)
     return page.text
 
@@ -143,6 +148,12 @@ class _Page:
 
 
 # ── functions ────────────────────────────────────────────────────────────────────────────────────────────────────
+
+
+def _likely(ranked: Sequence[FunctionHit], margin: float) -> tuple[FunctionHit, ...]:
+    """The first, and those whose score is not further below the best than ``margin``."""
+    least = max((hit.score for hit in ranked), default=0.0) - margin
+    return tuple(hit for at, hit in enumerate(ranked) if at < _EXCERPTS or hit.score >= least)
 
 
 def _functions(index: Index, result: SearchResult, seed: str, page: _Page, room: float) -> list[FunctionHit]:

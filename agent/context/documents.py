@@ -23,7 +23,7 @@ _ASKED = re.compile(
     re.I,
 )
 _CHANGES = re.compile(r"(?:^|/)(?:changes|changelog|history|news|releases)(?:\.(?:md|rst|txt|adoc))?$", re.I)
-_ENTRY = re.compile(r"\s*(?:#+\s*)?\[?(?:v(?:ersion)?\s?)?(?:\d+\.\d+|unreleased\b|upcoming\b|next\b)", re.I)
+_ENTRY = re.compile(r"\s*(?:#+\s*)?[\[`*]*(?:v(?:ersion)?\s?)?(?:\d+\.\d+|unreleased\b|upcoming\b|next\b)", re.I)
 
 _PIECES, _PLACES = 2, 3
 """So many chunks are looked at, and so many places in them are shown."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import groupby
@@ -16,6 +17,8 @@ from agent.tools.guard import local
 _FEW = 4
 """So many matches are shown with the lines around them, which is what would be read next."""
 _AROUND = 3
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_MOST_WORDS = 10
 
 
 class Grep(Arguments):
@@ -29,17 +32,21 @@ class Grep(Arguments):
 def run(context: ToolContext, arguments: Grep) -> ToolResult:
     if "\n" in arguments.text or "\0" in arguments.text:
         raise ToolRefusal("grep looks at single lines", todo="Give one line of the text")
-    glob = local(context, arguments.glob).removeprefix("./")
+    globs = [local(context, glob).removeprefix("./") for glob in _without_braces(arguments.glob)]
     try:
-        found = grep.search(
-            context.draft,
-            arguments.text,
-            regex=arguments.regex,
-            ignore_case=arguments.ignore_case,
-            glob=glob if "/" in glob or not glob else f"**/{glob}",
-        )
+        each = [
+            grep.search(
+                context.draft,
+                arguments.text,
+                regex=arguments.regex,
+                ignore_case=arguments.ignore_case,
+                glob=glob if "/" in glob or not glob else f"**/{glob}",
+            )
+            for glob in globs
+        ]
     except UserError as error:
         raise ToolRefusal("The pattern does not work", why=error.why, todo="Use regex=false for plain text") from error
+    found = tuple(dict.fromkeys(match for matches in each for match in matches))
     if not found:
         where = f" in {arguments.glob}" if arguments.glob else ""
         return ToolResult(f"No line holds it{where}.")
@@ -47,6 +54,15 @@ def run(context: ToolContext, arguments: Grep) -> ToolResult:
     if around is None:
         around = _AROUND if len(found) <= _FEW else 0
     return ToolResult(_listing(context, found, around))
+
+
+def _without_braces(glob: str) -> list[str]:
+    """What a shell would make of ``{a,b}``, which git does not know and models write."""
+    inside = _BRACES.search(glob)
+    if inside is None:
+        return [glob]
+    words = inside[1].split(",")[:_MOST_WORDS]
+    return [glob[: inside.start()] + word + glob[inside.end() :] for word in words]
 
 
 def _listing(context: ToolContext, found: Sequence[Match], around: int) -> str:

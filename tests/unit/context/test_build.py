@@ -98,6 +98,17 @@ def test_small_functions_are_not_kept_out_by_a_large_one(tmp_path: Path) -> None
     assert sum(f"def cart_total_{i}(" in text for i in range(12)) == 12
 
 
+def test_what_is_unlikely_is_left_out_though_there_is_room(tmp_path: Path) -> None:
+    tree = {"cart.py": "def total_price(cart):\n    return sum(cart.prices)\n"}
+    tree |= {f"zoo{i}.py": f"def feed_{i}(animal):\n    return animal.price({i})\n" for i in range(9)}
+    index = index_of(tmp_path, tree)
+    task = Task(title="`total_price` is wrong", body="The price of a cart.")
+    everything, likely = (build(index, task, 4000, "seed", margin=margin) for margin in (1e9, 0.5))
+    assert everything.count("def feed_") == 9
+    assert "def total_price" in likely
+    assert likely.count("def feed_") == 2, "the first three are always there"
+
+
 def test_what_is_left_of_the_budget_shows_the_style(tmp_path: Path) -> None:
     tree = {
         "shop/total.py": "def total_price(cart):\n    found = [x.cost for x in cart]\n    return sum(found)\n",
@@ -173,6 +184,9 @@ def test_documentation_is_shown_where_the_task_asks_for_it(tmp_path: Path) -> No
     assert "    5 ## 2.1.0" in wanted
     assert "# Changes" not in wanted
     assert "Plants" not in wanted
+    linked = SHOP["CHANGELOG.md"].replace("## 2.1.0", "`2.1.0 <https://x>`__")
+    index = index_of(tmp_path, {**SHOP, "CHANGELOG.md": linked})
+    assert "    5 `2.1.0 <" in build(index, Task(title="Document `total_price`, it needs docs"), 4000, "seed")
     assert "2.1.0" not in build(index, Task(title="`total_price` counts twice"), 4000, "seed")
 
 

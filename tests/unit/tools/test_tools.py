@@ -118,6 +118,9 @@ def test_grep_reads_the_draft(context: ToolContext) -> None:
     use(context, "edit", path="src/calc.py", edits=[{"search": "a - b", "replace": "a + b"}])
     assert use(context, "grep", text="a - b").text == "No line holds it."
     assert use(context, "grep", text=r"def \w+\(values", regex=True, glob="src/**", around=0).text.count("\n") == 3
+    for glob in ("src/{report,calc}.py", "*.{md,py}"):
+        found = use(context, "grep", text="def ", glob=glob, around=0).text
+        assert {"src/report.py", "src/calc.py"} <= set(found.split("\n"))
     many = use(context, "grep", text="line").text
     assert "more matches" in many
     assert {"long.txt"} < {row for row in many.split("\n") if "|" not in row}, "a long file hides no other"
