@@ -556,7 +556,8 @@ _REMOTE_ERRORS: tuple[tuple[str, type[UserError] | type[OperatorError] | type[Re
     ),
     (
         r"Could not resolve|Failed to connect|Connection (refused|reset|timed out)|returned error: (429|5\d\d)"
-        r"|early EOF|hung up|RPC failed|SSL|timed out",
+        r"|early EOF|hung up|RPC failed|SSL|timed out|protocol error|expected .*(packfile|flush|ref listing)"
+        r"|unable to access",  # whatever else the line does: those above say why they were refused
         RetryLater,
         "The connection to the repository failed",
         "It may work later",

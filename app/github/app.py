@@ -110,10 +110,14 @@ class GitHubApp:
         known = [repo for token in self._tokens.values() for repo in token.repositories if repo.id == repository_id]
         return known[-1].full_name if known else None
 
-    async def git_access(self, installation_id: int, repository_id: int) -> GitAccess:
-        """A read-only token for git, and the URL to use it with; good for at least five minutes."""
+    async def git_access(self, installation_id: int, repository_id: int, *, renew: bool = False) -> GitAccess:
+        """A read-only token for git, and the URL to use it with; good for at least five minutes.
+
+        Args:
+            renew: the one before was refused.
+        """
         facts = await self.repository(installation_id, repository_id, Access.READ).facts()
-        token = await self._token(installation_id, repository_id, Access.FETCH)
+        token = await self._token(installation_id, repository_id, Access.FETCH, renew=renew)
         return GitAccess(facts.clone_url, token.value)
 
     async def installation(self, installation_id: int, repository_id: int) -> Installation:

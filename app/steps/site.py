@@ -7,7 +7,7 @@ import base64
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from agent.git import Git
+from agent.git import AccessDenied, Git
 from app import report
 from app.github import Access, GitHubApp, Repository
 from app.jobs.store import JobStore
@@ -56,8 +56,14 @@ class Site:
 
     async def fetch(self, work: Work, ref: str) -> str:
         """Bring ``ref`` into the job's own bare repository. The token never gets near a run."""
+        try:
+            return await self._fetched(work, ref, renew=False)
+        except AccessDenied:  # a token that ended early is worth one new one
+            return await self._fetched(work, ref, renew=True)
+
+    async def _fetched(self, work: Work, ref: str, *, renew: bool) -> str:
         command = work.job.command
-        access = await self.github.git_access(command.installation_id, command.repository_id)
+        access = await self.github.git_access(command.installation_id, command.repository_id, renew=renew)
         basic = base64.b64encode(f"{access.username}:{access.token}".encode()).decode()
 
         def fetch() -> str:
