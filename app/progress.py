@@ -34,6 +34,8 @@ class Watch:
         match event.get("kind"):
             case "stage":
                 self._enter(Stage(event["name"]), float(event["at"]))
+            case "waits":
+                self._now(f"waiting for {event['what']}")
             case "check" if event["found"]:
                 self._note(f"{event['tool']}: {len(event['found']) + event['more']} new")
             case "test_run" if event.get("name") not in words.PARTS:

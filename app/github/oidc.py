@@ -83,8 +83,10 @@ class WorkflowTokens:
     async def _key(self, name: str) -> jwt.PyJWK:
         age = time.monotonic() - self._read_at
         if age > _KEYS_LIVE_S or (name not in self._keys and age > _ASK_AGAIN_S):
-            self._keys = await self._read()
             self._read_at = time.monotonic()
+            self._keys = await self._read()
+        if not self._keys:
+            raise RetryLater("GitHub's keys for identity tokens are being read")
         return self._keys[name]
 
     async def _read(self) -> Mapping[str, jwt.PyJWK]:

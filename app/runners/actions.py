@@ -82,6 +82,7 @@ class ActionsRunner:
             repository = self._github.repository(*ids, Access.ACTIONS)
             number = await self._started(repository, branch, spec.run_id)
             run.known_as(number)
+            errand.on_event({"kind": "waits", "what": "a machine of GitHub Actions"})
             try:
                 return await self._brought(run, repository, number)
             except GraftsmithError:

@@ -65,3 +65,11 @@ def test_nothing_runs_after_the_end() -> None:
     watch = Watch(began=0.0)
     watch.see(stage(Stage.WORK, time.time()))
     assert [state.state for state in watch.close().stages] == ["done"]
+
+
+def test_what_a_run_waits_for_is_told_until_it_begins() -> None:
+    watch = Watch(began=0.0)
+    watch.see({"kind": "waits", "what": "a machine"})
+    assert watch.progress.now == "waiting for a machine"
+    watch.see(stage(Stage.PREPARE, 1.0))
+    assert watch.progress.now == ""
