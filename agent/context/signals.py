@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -39,7 +39,7 @@ _WANTED = frozenset(
 
 @dataclass(frozen=True)
 class Evidence:
-    """An issue held against an index. ``chunks`` are BM25 scores (C) of the whole issue, the title and the prose."""
+    """An issue held against an index, with the BM25 scores of all of it, of its title, and of title and prose."""
 
     index: Index
     issue: Issue
@@ -48,8 +48,9 @@ class Evidence:
     title: Scores
     prose: Scores
     stems: Query
+    """Of the whole issue."""
     title_stems: Query
-    files: Mapping[str, Floats]
+    files: Signals
 
 
 def gather(
@@ -176,6 +177,16 @@ def best_chunks(chunks: Floats, index: Index) -> tuple[Floats, Floats]:
     return best, total
 
 
+def _none(graph: Graph) -> Floats:
+    return np.zeros(len(graph.paths), np.float32)
+
+
+def _share(out: Floats, files: Collection[int], amount: float, *, most: int | None = None) -> None:
+    """Each of ``files`` gets an equal part of ``amount``; none does where they are more than ``most``."""
+    if files and (most is None or len(files) <= most):
+        out[list(files)] += amount / len(files)
+
+
 # ── paths ────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -209,7 +220,7 @@ _NAMESAKES = 2
 
 def mentioned_paths(issue: Issue, graph: Graph) -> Floats:
     """Files whose path, or its end, stands in the text. A bare name that many files have may be the user's own."""
-    out = np.zeros(len(graph.paths), np.float32)
+    out = _none(graph)
     for path in issue.paths:
         found = reached(path, graph)
         if "/" in path or len(found) <= _NAMESAKES:
@@ -233,14 +244,12 @@ def reached(path: str, graph: Graph) -> list[int]:
 
 def traced(frames: Sequence[Frame], graph: Graph) -> Floats:
     """Files of a traceback; the frame nearest to the error counts most."""
-    out = np.zeros(len(graph.paths), np.float32)
+    out = _none(graph)
     depth = 0
     for frame in reversed(frames):
         found = reached(frame.path, graph)
-        if found:
-            depth += 1
-            for number in found:
-                out[number] += 1.0 / depth / len(found)
+        depth += bool(found)
+        _share(out, found, 1.0 / max(1, depth))
     return out
 
 
@@ -249,26 +258,21 @@ def traced(frames: Sequence[Frame], graph: Graph) -> Floats:
 
 def definitions(names: Iterable[str], graph: Graph) -> Floats:
     """Files that define what the issue names; a name that many define says less."""
-    out = np.zeros(len(graph.paths), np.float32)
+    out = _none(graph)
     for name in plain(names):
-        homes = {file for file, _ in graph.defined.get(name, ()) if file not in graph.tests}
-        if 0 < len(homes) <= 30:
-            for file in homes:
-                out[file] += 1.0 / len(homes)
+        _share(out, {file for file, _ in graph.defined.get(name, ())} - graph.tests, 1.0, most=30)
     return out
 
 
 def titled(issue: Issue, graph: Graph) -> Floats:
     """Files that define a function or class whose name is a word of the title, in the same case."""
-    out = np.zeros(len(graph.paths), np.float32)
+    out = _none(graph)
     elsewhere = set(words(f"{issue.prose} {issue.code}"))
     for word in dict.fromkeys(words(issue.title)):  # in their order, because sums of fractions depend on it
         if len(word) > 2 or word in elsewhere:
             found = graph.defined.get(word, ())
-            homes = {f for f, at in found if graph.records[f].symbols[at].kind != "variable"} - graph.tests
-            if 0 < len(homes) <= 10:
-                for file in homes:
-                    out[file] += 1.0 / len(homes)
+            homes = {f for f, at in found if graph.records[f].symbols[at].kind != "variable"}
+            _share(out, homes - graph.tests, 1.0, most=10)
     return out
 
 
@@ -286,12 +290,9 @@ def usage(names: Iterable[str], index: Index, wanted: np.ndarray) -> Floats:
     total = max(1, int(wanted.sum()))
     for name in plain(names):
         chunks, times = index.corpus.of_word(name)
-        per_file = np.bincount(
-            index.corpus.chunk_file[chunks][index.corpus.chunk_file[chunks] >= 0],
-            weights=times[index.corpus.chunk_file[chunks] >= 0],
-            minlength=len(out),
-        )
-        per_file = per_file * wanted
+        files = index.corpus.chunk_file[chunks]
+        alive = files >= 0
+        per_file = np.bincount(files[alive], weights=times[alive], minlength=len(out)) * wanted
         count = int(np.count_nonzero(per_file))
         if 0 < count < total / 2:
             out += (np.log1p(total / count) * per_file / (per_file + 1.0)).astype(np.float32)
@@ -301,14 +302,11 @@ def usage(names: Iterable[str], index: Index, wanted: np.ndarray) -> Floats:
 
 def qualified(names: Iterable[str], graph: Graph) -> Floats:
     """Files that define ``Class.method`` or ``module.function`` as the issue writes it."""
-    out = np.zeros(len(graph.paths), np.float32)
+    out = _none(graph)
     for name in names:
         parts = _SEPARATOR.split(name)
-        if len(parts) < 2:
-            continue
-        found = _qualified(parts, graph)
-        for file in found:
-            out[file] += 1.0 / len(found)
+        if len(parts) > 1:
+            _share(out, _qualified(parts, graph), 1.0)
     return out
 
 
@@ -339,16 +337,14 @@ _FROM = re.compile(r"^\s*(?:>>> |\.\.\. |In \[\d+\]: )?from\s+([\w.]+)\s+import\
 
 def imported(issue: Issue, graph: Graph) -> Floats:
     """Files that define what a snippet imports, through re-exports, as far as title and prose talk about it."""
-    out = np.zeros(len(graph.paths), np.float32)
+    out = _none(graph)
     title, prose = Counter(words(issue.title)), Counter(words(issue.prose))
     for module, names in _FROM.findall(f"{issue.code}\n{issue.prose}"):
         for name in names.replace(",", " ").split():
             said = 3.0 * (name in title) + min(3, title[name] + prose[name])
-            homes = {f for f, _ in graph.defined.get(name, ()) if f not in graph.tests} if said else set()
+            homes = {f for f, _ in graph.defined.get(name, ())} - graph.tests if said else set()
             package = module.split(".")[0]
-            inside = {f for f in homes if f"/{package}/" in f"/{graph.paths[f]}"}
-            for file in inside:
-                out[file] += said / len(inside)
+            _share(out, [f for f in homes if f"/{package}/" in f"/{graph.paths[f]}"], said)
     return out
 
 
@@ -359,7 +355,7 @@ def named_files(issue: Issue, graph: Graph) -> Floats:
     for file, path in enumerate(graph.paths):
         if file not in graph.tests:
             homes[file_word(path)].append(file)
-    out = np.zeros(len(graph.paths), np.float32)
+    out = _none(graph)
     for word in said & homes.keys():
         if len(word) > 2:
             out[homes[word]] = 1.0 / len(homes[word])
@@ -399,13 +395,10 @@ def through_tests(index: Index, query: Mapping[str, float]) -> Floats:
         if scores[chunk] <= 0 or file < 0:
             continue
         number = int(index.corpus.chunk_number[chunk])
-        targets = {t for t in graph.imports(file) if t not in graph.tests}
+        targets = set(graph.imports(file)) - graph.tests
         for name in index.words_of(file, number):
-            homes = {f for f, _ in graph.defined.get(name, ())} & targets
-            for home in homes:
-                out[home] += scores[chunk] / len(homes) / 4
-        for target in targets:
-            out[target] += scores[chunk] / len(targets)
+            _share(out, {f for f, _ in graph.defined.get(name, ())} & targets, scores[chunk] / 4)
+        _share(out, targets, scores[chunk])
     return out
 
 
@@ -431,9 +424,7 @@ def imports_of(files: Floats, graph: Graph) -> Floats:
     out = np.zeros(len(files), np.float32)
     order = np.argsort(-files, kind="stable")[:_BEST_FILES]
     for file in order.tolist():
-        if files[file] <= 0:
-            continue
         targets = graph.imports(file)
-        for target in targets:
-            out[target] += files[file] / np.sqrt(len(targets))
+        if files[file] > 0 and targets:
+            out[list(targets)] += files[file] / np.sqrt(len(targets))
     return out
