@@ -89,22 +89,22 @@ def render(
     index: Index, task: Task, result: SearchResult, budget_tokens: int, seed: str, margin: float = math.inf
 ) -> str:
     """The context of a task for which ``result`` was found; see :func:`build`."""
-    page = _Page(budget_tokens)
+    text, page = query(task), _Page(budget_tokens, seed)
     page.add(facts(index), _OVERVIEW)
-    page.add_fenced("conventions", *conventions(index), seed, _CONVENTIONS)
-    wants_documents = asked(query(task))
+    page.add_fenced("conventions", *conventions(index), _CONVENTIONS)
+    wants_documents = asked(text)
     reserved = budget_tokens * (_TESTS + _NEIGHBOURS + wants_documents * _DOCUMENTS)
     likely = _likely(result.functions, margin)
-    shown = _functions(index, result._replace(functions=likely), seed, page, page.left - reserved)
-    page.add_fenced("tests", "tests that cover this code", _tests(index, result), seed, _TESTS)
+    shown = _functions(index, result._replace(functions=likely), page, page.left - reserved)
+    page.add_fenced("tests", "tests that cover this code", _tests(index, result), _TESTS)
     if wants_documents:
         names = [hit.name for hit in result.functions[:_NAMED]]
-        found = documents(index, query(task), names)
-        page.add_fenced("documents", "what the documentation says of it", found, seed, _DOCUMENTS)
-    around = "\n".join(filter(None, (_constants(index, query(task)), _neighbours(index, shown))))
-    page.add_fenced("signatures", "around this code", around, seed, _NEIGHBOURS)
+        found = documents(index, text, names)
+        page.add_fenced("documents", "what the documentation says of it", found, _DOCUMENTS)
+    around = "\n".join(filter(None, (_constants(index, text), _neighbours(index, shown))))
+    page.add_fenced("signatures", "around this code", around, _NEIGHBOURS)
     if page.left > budget_tokens * _EXAMPLE and len(likely) == len(result.functions):
-        page.add_fenced("example", "similar code, as an example of the style here", _example(index, shown), seed, 1.0)
+        page.add_fenced("example", "similar code, as an example of the style here", _example(index, shown), 1.0)
     return page.text
 
 
@@ -118,6 +118,7 @@ class _Page:
     """Text that grows up to a bound."""
 
     budget: int
+    seed: str
     parts: list[str] = field(default_factory=list)
 
     @property
@@ -137,12 +138,13 @@ class _Page:
         if part and self.fits(part):
             self.parts.append(part)
 
-    def add_fenced(self, kind: str, label: str, text: str, seed: str, share: float) -> None:
-        if not text:
-            return
-        allowed = int(min(self.budget * share, self.left)) - estimate_tokens(fence(kind, label, "", seed)) - 4
-        text = cut(text, allowed)
-        part = fence(kind, label, text, seed)
+    def frame(self, kind: str, label: str) -> int:
+        """Tokens that a fence takes by itself."""
+        return estimate_tokens(fence(kind, label, "", self.seed)) + 4
+
+    def add_fenced(self, kind: str, label: str, text: str, share: float) -> None:
+        text = cut(text, int(min(self.budget * share, self.left)) - self.frame(kind, label)) if text else ""
+        part = fence(kind, label, text, self.seed)
         if text and self.fits(part):
             self.parts.append(part)
 
@@ -156,9 +158,9 @@ def _likely(ranked: Sequence[FunctionHit], margin: float) -> tuple[FunctionHit, 
     return tuple(hit for at, hit in enumerate(ranked) if at < _EXCERPTS or hit.score >= least)
 
 
-def _functions(index: Index, result: SearchResult, seed: str, page: _Page, room: float) -> list[FunctionHit]:
+def _functions(index: Index, result: SearchResult, page: _Page, room: float) -> list[FunctionHit]:
     """The functions that are worth their tokens, one fence for all, in the order of the ranking, grouped by file."""
-    room -= estimate_tokens(fence("code", "ranked code, best first", "", seed)) + 4
+    room -= page.frame("code", "ranked code, best first")
     long = int(room * _LONG)
     rank = {hit: at for at, hit in enumerate(result.functions)}
     best = result.functions[0].path if result.functions else ""
@@ -171,18 +173,18 @@ def _functions(index: Index, result: SearchResult, seed: str, page: _Page, room:
         body = _numbered(lines, hit.start, hit.end)
         if estimate_tokens(body) > long:
             body = _excerpt(lines, hit, int(room * _EXCERPT)) if rank[hit] < _EXCERPTS else ""
-        there = blocks.get(hit.path, _imports(index, hit.path, lines) if hit.path == best else {})
-        new = {start: text for start, text in _class_header(index, hit).items() if start not in there}
-        new[hit.start] = body
-        fresh = there | new if hit.path not in blocks else new
-        cost = estimate_tokens("\n".join([*([] if hit.path in blocks else [f"== {hit.path}"]), *fresh.values(), ""]))
+        there = blocks.get(hit.path, {})
+        imports = _imports(index, hit.path, lines) if hit.path == best and not there else {}
+        header = {start: text for start, text in _class_header(index, hit).items() if start not in there}
+        new = {**imports, **header, hit.start: body}
+        cost = estimate_tokens("\n".join([*([] if there else [f"== {hit.path}"]), *new.values(), ""]))
         if body and cost <= room:
             room -= cost
             blocks[hit.path] = there | new
             shown.append(hit)
     shown.sort(key=rank.__getitem__)
     text = "\n".join(_section(path, blocks[path]) for path in dict.fromkeys(hit.path for hit in shown))
-    page.add_fenced("code", "ranked code, best first", text, seed, 1.0)
+    page.add_fenced("code", "ranked code, best first", text, 1.0)
     return shown
 
 
