@@ -94,8 +94,8 @@ def render(
     page.add_fenced("conventions", *conventions(index), _CONVENTIONS)
     wants_documents = asked(text)
     reserved = budget_tokens * (_TESTS + _NEIGHBOURS + wants_documents * _DOCUMENTS)
-    likely = _likely(result.functions, margin)
-    shown = _functions(index, result._replace(functions=likely), page, page.left - reserved)
+    least = max((hit.score for hit in result.functions), default=0.0) - margin
+    shown = _functions(index, result, page, page.left - reserved, least)
     page.add_fenced("tests", "tests that cover this code", _tests(index, result), _TESTS)
     if wants_documents:
         names = [hit.name for hit in result.functions[:_NAMED]]
@@ -103,7 +103,7 @@ def render(
         page.add_fenced("documents", "what the documentation says of it", found, _DOCUMENTS)
     around = "\n".join(filter(None, (_constants(index, text), _neighbours(index, shown))))
     page.add_fenced("signatures", "around this code", around, _NEIGHBOURS)
-    if page.left > budget_tokens * _EXAMPLE and len(likely) == len(result.functions):
+    if page.left > budget_tokens * _EXAMPLE and all(hit.score >= least for hit in result.functions):
         page.add_fenced("example", "similar code, as an example of the style here", _example(index, shown), 1.0)
     return page.text
 
@@ -152,14 +152,12 @@ class _Page:
 # ── functions ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _likely(ranked: Sequence[FunctionHit], margin: float) -> tuple[FunctionHit, ...]:
-    """The first, and those whose score is not further below the best than ``margin``."""
-    least = max((hit.score for hit in ranked), default=0.0) - margin
-    return tuple(hit for at, hit in enumerate(ranked) if at < _EXCERPTS or hit.score >= least)
+def _functions(index: Index, result: SearchResult, page: _Page, room: float, least: float) -> list[FunctionHit]:
+    """The functions that are worth their tokens, one fence for all, in the order of the ranking, grouped by file.
 
-
-def _functions(index: Index, result: SearchResult, page: _Page, room: float) -> list[FunctionHit]:
-    """The functions that are worth their tokens, one fence for all, in the order of the ranking, grouped by file."""
+    One below ``least`` is not shown unless it is among the first, and what it would have taken goes to no other: that
+    would be a long one.
+    """
     room -= page.frame("code", "ranked code, best first")
     long = int(room * _LONG)
     rank = {hit: at for at, hit in enumerate(result.functions)}
@@ -180,6 +178,8 @@ def _functions(index: Index, result: SearchResult, page: _Page, room: float) -> 
         cost = estimate_tokens("\n".join([*([] if there else [f"== {hit.path}"]), *new.values(), ""]))
         if body and cost <= room:
             room -= cost
+            if hit.score < least and rank[hit] >= _EXCERPTS:
+                continue
             blocks[hit.path] = there | new
             shown.append(hit)
     shown.sort(key=rank.__getitem__)

@@ -205,7 +205,9 @@ def extras(files: Files) -> tuple[str, ...]:
     if section:
         declared += re.findall(r"(?m)^([A-Za-z0-9][\w.-]*)\s*=", section.group(1))
     declared += _setup_py_extras(text(files, "setup.py"))
-    by_tox = (name for name in _tox_extras(text(files, "tox.ini")) if name in declared)
+    base = _table(_table(_table(project, "tool"), "tox"), "env_run_base")
+    of_tox = (*_strings(base.get("extras")), *_tox_extras(text(files, "tox.ini")))
+    by_tox = (name for name in of_tox if name in declared)
     return tuple(dict.fromkeys((*_for_tests(declared), *by_tox)))
 
 

@@ -124,7 +124,7 @@ def test_what_a_python_project_needs_for_its_tests() -> None:
     files = Snapshot(
         {
             "pyproject.toml": b"[project]\nname = 'my-pkg'\n[project.optional-dependencies]\n"
-            b"Test = ['a']\ndocs = ['b']\n"
+            b"Test = ['a']\ndocs = ['b']\ntrio = []\n[tool.tox.env_run_base]\nextras = ['trio']\n"
             b"[dependency-groups]\ndev = ['c']\n[build-system]\nrequires = ['setuptools-scm']\n",
             "setup.py": b"setup(extras_require={'testing': ['x'], 'speed': []})",
             "setup.cfg": b"[options.extras_require]\ntests =\n    y\nother = z\n",
@@ -134,7 +134,7 @@ def test_what_a_python_project_needs_for_its_tests() -> None:
             b"\n[testenv:docs]\ndeps = g\n",
         }
     )
-    assert extras(files) == ("Test", "tests", "testing", "speed")
+    assert extras(files) == ("Test", "tests", "testing", "trio", "speed")
     assert groups(files) == ("c",)
     assert tox_deps("[testenv]\ndeps = pytest<9 # why\n") == ("pytest<9",)
     made = steps(files, "pytest")
@@ -146,7 +146,7 @@ def test_what_a_python_project_needs_for_its_tests() -> None:
         ("--", "e>=1"),
         ("--", "pytest"),
     ]
-    assert "-e '.[Test,tests,testing,speed]' ||" in made[-1].argv[2]
+    assert "-e '.[Test,tests,testing,trio,speed]' ||" in made[-1].argv[2]
     assert made[-1].env["SETUPTOOLS_SCM_PRETEND_VERSION_FOR_MY_PKG"] == "999.0"
     assert [step.required for step in made] == [True, False, False, False, True, False, False, False]
     assert [step.argv[-3:] for step in made if step.ahead] == [("x", "y", "a"), ("--", "setuptools-scm", "wheel")]
