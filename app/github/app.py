@@ -19,6 +19,8 @@ from app.github.errors import NotFound, Rejected
 from app.github.models import Installation, MadeBy, Token
 from app.github.repository import Repository
 
+_MOST_HOMES = 20
+"""Installations that are asked for a repository which the known one does not have any more; one request each."""
 _EARLY_S = 300.0  # a token is replaced this long before it ends, so that no long call outlives it
 
 
@@ -159,12 +161,13 @@ class GitHubApp:
         try:
             return await self._minted(home, repository_id, access)
         except UserError:
-            for other in await self._api.pages("/app/installations", "read its installations"):
-                if other["id"] != home and not other.get("suspended_at"):
-                    with suppress(UserError):
-                        token = await self._minted(other["id"], repository_id, access)
-                        self._homes[repository_id] = other["id"]
-                        return token
+            found = await self._api.pages("/app/installations", "read its installations")
+            others = [one["id"] for one in found if one["id"] != home and not one.get("suspended_at")]
+            for other in others[:_MOST_HOMES]:
+                with suppress(UserError):
+                    token = await self._minted(other, repository_id, access)
+                    self._homes[repository_id] = other
+                    return token
             raise
 
     async def _minted(self, installation_id: int, repository_id: int, access: Access) -> Token:
