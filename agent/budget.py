@@ -98,7 +98,7 @@ class Meter:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._budget = budget
-        self._prices = load_prices() if prices is None else prices
+        self.prices = load_prices() if prices is None else prices
         self._clock = clock
         self._started = clock()
         self._lock = threading.Lock()
@@ -128,7 +128,7 @@ class Meter:
 
     def record(self, call: CallUsage) -> None:
         """Count one finished call."""
-        price = price_of(call.model, self._prices)
+        price = price_of(call.model, self.prices)
         with self._lock:
             before = self._usage
             dollars = 0.0 if price is None else cost(price, call)

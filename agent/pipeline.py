@@ -11,22 +11,18 @@ import traceback
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
-from agent import ask, brief, config, endings, judge, plan, planning, prompts, tools, working
+from agent import answering, ask, brief, config, endings, judge, plan, planning, prompts, reading, tools, working
 from agent.ask import NOBODY, Asker
-from agent.budget import Meter, load_prices, room_of
+from agent.budget import Meter, load_prices
 from agent.context.semantic import Meaning, Semantic
 from agent.endings import Ending
 from agent.errors import GraftsmithError, OperatorError, disk_full
 from agent.events import EventLog, Listener
-from agent.git import Git, ObjectMissing
-from agent.index.history import Commit, log_arguments, parse_log
 from agent.index.index import Index
 from agent.index.indexer import Indexer
-from agent.index.source import TreeSource
 from agent.loop import Conversation, Finished
 from agent.measure import Measure
 from agent.model.types import Model
@@ -45,8 +41,7 @@ from agent.verify.toolchains import detect
 from agent.workspace import Workspace
 from sandbox import Limits, Sandbox, SandboxError, open_sandbox
 
-HISTORY_COMMITS = 2_000
-INDEX, BASELINES = "index.sqlite", "baselines"
+BASELINES = "baselines"
 _ASIDE = Limits(wall_s=COMMAND_SECONDS)
 
 MakeModel = Callable[[Meter, EventLog, Callable[[], bool]], Model]
@@ -107,7 +102,8 @@ def run(
         if meaning is not None:
             stack.callback(meaning.close)
         run = Run(spec, events, meter, model, meaning, cancelled)
-        stages = partial(_ask, asker=asker) if spec.mode == "ask" else partial(_stages, sandbox=sandbox())
+        asks = spec.mode == "ask"
+        stages = partial(answering.questions, asker=asker) if asks else partial(_stages, sandbox=sandbox())
         run.seconds[START] = round(time.monotonic() - began, 3)
         ending = _ended(partial(stages, run, stack), events)
         if cancelled():
@@ -148,9 +144,9 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
         harness = _harness(run, workspace, sandbox, own.commands)
         stack.callback(harness.close)
         harness.check_out()  # which reads every file; the index asks git for none of them again
-        indexer = stack.enter_context(Indexer(Path(run.spec.cache_dir) / INDEX))
-        reader = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="index"))
-        reading = reader.submit(_read, run, base, indexer)  # beside set-up and tests, which leave a processor idle
+        indexer = stack.enter_context(reading.indexer_for(run.spec))
+        beside = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="index"))
+        reads = beside.submit(reading.read, run, base, indexer)  # set-up and tests leave a processor idle
     with run.stage(Stage.BASELINE):
         harness.setup()
         baseline = _baseline(run, harness, base)
@@ -163,14 +159,14 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
     if unusable:
         return endings.blocked(unusable)
     with run.stage(Stage.INDEX):
-        known = reading.result()
+        known = reads.result()
         run.notes += known.index.report.notes
     measure = _measure(run, harness, baseline, indexer, known.index)
     if run.spec.change_set is not None:
         return _verify_given(run, measure, base.applied(run.spec.change_set))
     with run.stage(Stage.PLAN):
-        conversation = _conversation(run)
-        brief.open_task(conversation, run.spec, known.context(), baseline.run, _pulled(run, base))
+        conversation = run.conversation()
+        brief.open_task(conversation, run.spec, known.context(), baseline.run, reading.pulled(run, base))
         if run.spec.kept:
             conversation.say(brief.kept(run.draft, run.spec.seed))
         context = _context(run, harness, known.index)
@@ -180,53 +176,9 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
     if finished is None and run.plan and run.plan.intent == "question" and not run.plan.steps:
         with run.stage(Stage.ANSWER):
             conversation.say(prompts.render("answer"))
-            _answer(run, conversation, context, NOBODY)
+            answering.answer(run, conversation, context)
         return endings.answered()
     return working.work(run, measure, conversation, context, finished)
-
-
-def _conversation(run: Run) -> Conversation:
-    spec = run.spec
-    return Conversation(
-        run.model, run.meter, run.events, room=room_of(spec.model, spec.prices or load_prices()), seed=spec.seed
-    )
-
-
-@dataclass(frozen=True)
-class _Known:
-    """What the base's files say before the model is asked."""
-
-    index: Index
-    context: Callable[[], str]
-    """See ``brief.context``."""
-
-
-def _read(run: Run, base: BaseTree, indexer: Indexer) -> _Known:
-    """Everything that takes no model and no tests; what an endpoint would be paid for waits until it is wanted."""
-    spec = run.spec
-    index = indexer.index(TreeSource(base.draft()))
-    index.meaning = run.meaning
-    context = partial(brief.context, spec, index, _history(base), run.model)
-    if not (spec.rerank or run.meaning or spec.change_set):
-        found = context()
-        context = partial(str, found)
-    if spec.mode == "work":
-        indexer.stand_by()
-    return _Known(index, context)
-
-
-def _history(base: BaseTree) -> tuple[Commit, ...]:
-    """What earlier commits say about which files; next to nothing where only the base commit was fetched, nothing
-    where their trees are not there (a partial clone, a damaged store): it is a hint and no run depends on it."""
-    try:
-        return parse_log(base.git.run(log_arguments(base.sha, HISTORY_COMMITS)))
-    except ObjectMissing:
-        return ()
-
-
-def _pulled(run: Run, base: BaseTree) -> bytes:
-    """What a pull request changes already."""
-    return base.git.diff(run.spec.since_sha, base.sha) if run.spec.since_sha else b""
 
 
 def _context(run: Run, harness: Harness, index: Index) -> ToolContext:
@@ -257,40 +209,6 @@ def _plan(run: Run, conversation: Conversation, context: ToolContext) -> Finishe
         return None
     finally:
         run.plan, run.draft = context.plan, context.draft
-
-
-def _ask(run: Run, stack: ExitStack, asker: Asker) -> Ending:
-    """Answer questions from the base's files; nothing is checked out and nothing is run."""
-    with run.stage(Stage.PREPARE):
-        git = stack.enter_context(Git(Path(run.spec.git_dir)))
-        base = BaseTree.load(git, run.spec.base_sha)
-    with run.stage(Stage.INDEX):
-        indexer = stack.enter_context(Indexer(Path(run.spec.cache_dir) / INDEX))
-        known = _read(run, base, indexer)
-        run.notes += known.index.report.notes
-    with run.stage(Stage.ANSWER):
-        conversation = _conversation(run)
-        brief.open_question(conversation, run.spec, known.context(), _pulled(run, base))
-        context = ToolContext(base.draft(), known.index, run_tests=_nothing_is_run, run_command=_nothing_is_run)
-        question: str = run.spec.task.title
-        while question:
-            _answer(run, conversation, context, asker)
-            question = asker.more(run.answer)
-            if question:
-                run.events.emit("question", text=question)
-                conversation.say(question)
-    return endings.answered()
-
-
-def _nothing_is_run(draft: Draft, what: object) -> str:
-    return "Nothing is run for a question."
-
-
-def _answer(run: Run, conversation: Conversation, context: ToolContext, asker: Asker) -> None:
-    run.answer = ask.answer(conversation, context, asker.hear)
-    named = ask.places(run.answer, context.draft.base)
-    run.places = named.there
-    run.notes += [f"The answer names {place}, but there is no such line." for place in named.missing]
 
 
 def _harness(run: Run, workspace: Workspace, sandbox: Sandbox, own: Commands) -> Harness:

@@ -8,10 +8,11 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from agent import prompts
-from agent.budget import Meter
+from agent.budget import Meter, room_of
 from agent.context.semantic import Meaning
 from agent.endings import Ending
 from agent.events import EventLog
+from agent.loop import Conversation
 from agent.model.types import Model
 from agent.tools import REGISTRY, Conclusion, Registry
 from agent.tree import Draft
@@ -50,6 +51,11 @@ class Run:
             yield
         finally:
             self.seconds[stage] = round(self.seconds.get(stage, 0.0) + time.monotonic() - started, 3)
+
+    def conversation(self) -> Conversation:
+        """An empty one with the run's model."""
+        room = room_of(self.spec.model, self.meter.prices)
+        return Conversation(self.model, self.meter, self.events, room=room, seed=self.spec.seed)
 
     def result(self, ending: Ending) -> RunResult:
         conclusion = self.conclusion
