@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 from agent import prompts
@@ -32,7 +33,8 @@ _PULLED_CHARS = 12_000
 """About 3,000 tokens, sent with every call."""
 _FAILING_SHOWN = 20
 _REASONS = 3
-"""Of what failed before, so many are told with their reason: often it is the machine."""
+"""So many of what most tests failed for before are told: often it is the machine."""
+_FEW_FAILING = 6
 
 
 def open_task(conversation: Conversation, spec: RunSpec, found: str, baseline: TestRun, pulled: bytes = b"") -> None:
@@ -101,9 +103,12 @@ def test_report(run: TestRun, seed: str, *, baseline: bool = False) -> str:
     parts = [head + (f" ({run.detail})" if run.detail else "")]
     failed = sorted(run.failed)
     if failed and baseline:
-        parts.append("Already failing, not your doing unless the task says so: " + _names(failed))
-        why = [f"{test}: {gist(run.messages[test])}" for test in failed[:_REASONS] if run.messages.get(test)]
-        parts += [fence("failure", "why", "\n".join(why), seed)] if why else []
+        parts.append("Already failing, not your doing unless the task says so: " + _by_file(failed))
+        reasons = {test: gist(run.messages[test]) for test in failed if run.messages.get(test)}
+        one = {reason: test for test, reason in reasons.items()}
+        why = Counter(reasons.values()).most_common(_REASONS)
+        told = "\n".join(f"{f'{count} ×' if count > 1 else one[reason] + ':'} {reason}" for reason, count in why)
+        parts += [fence("failure", "why", told, seed)] if told else []
     elif failed:
         parts += [fence("failure", test, run.messages.get(test, "")[-1_500:], seed) for test in failed[:8]]
         if len(failed) > 8:
@@ -180,3 +185,11 @@ def _fenced(kind: str, text: str, seed: str) -> str:
 def _names(tests: Sequence[str]) -> str:
     more = f" and {len(tests) - _FAILING_SHOWN} more" if len(tests) > _FAILING_SHOWN else ""
     return ", ".join(tests[:_FAILING_SHOWN]) + more
+
+
+def _by_file(tests: Sequence[str]) -> str:
+    """The tests, or where they are many, how many of each file: it is sent with every call, and says as much."""
+    if len(tests) <= _FEW_FAILING:
+        return ", ".join(tests)
+    files = Counter(test.partition("::")[0] for test in tests).most_common()
+    return _names([f"{file} ({count})" for file, count in files])

@@ -28,7 +28,7 @@ from agent.model.tokens import estimate_tokens
 from agent.model.types import Model
 from agent.types import Task
 
-_OVERVIEW, _CONVENTIONS, _TESTS, _NEIGHBOURS = 0.04, 0.04, 0.03, 0.03
+_OVERVIEW, _CONVENTIONS, _TESTS, _NEIGHBOURS = 0.04, 0.1, 0.03, 0.03
 """Shares of the budget; all the rest goes to the functions."""
 
 _DOCUMENTS = 0.12

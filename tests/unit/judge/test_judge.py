@@ -262,6 +262,11 @@ def test_a_report_counts_first() -> None:
     before = report_of(failing, "seed", baseline=True)
     assert "unless the task says so: t::b\n<<<failure " in before
     assert before.splitlines()[-2] == "t::b: AssertionError"
+    many = {f"tests/test_a.py::test_{n}": TestOutcome.FAILED for n in range(30)} | {"b.py::test_x": TestOutcome.ERROR}
+    why = dict.fromkeys(many, "E   no name is resolved") | {"b.py::test_x": "E   timed out"}
+    told = report_of(run(SuiteStatus.FAILING, outcomes=many, messages=why), "seed", baseline=True)
+    assert "tests/test_a.py (30), b.py (1)" in told
+    assert "30 × no name is resolved\nb.py::test_x: timed out\n" in told
     assert "no report of single tests" in report_of(run(structured=False), "seed")
     assert "the end" in report_of(run(SuiteStatus.NOT_RUN, log="the end"), "seed")
 
