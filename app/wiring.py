@@ -38,6 +38,7 @@ class Service:
     store: JobStore
     lock: IO[bytes]
     """Open as long as this process is one of the workers."""
+    github: GitHubApp
 
 
 def build(settings: Settings, *, port: int) -> Service:
@@ -82,7 +83,7 @@ def build(settings: Settings, *, port: int) -> Service:
         on_close=gateway.aclose,
         beside=(partial(housekeeping.forever, store, site.files, days * DAY_S),) if days else (),
     )
-    return Service(app, store, lock)
+    return Service(app, store, lock, site.github)
 
 
 def _database(settings: Settings, name: str) -> str:

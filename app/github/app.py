@@ -16,7 +16,7 @@ from githubkit.auth import AppAuthStrategy, TokenAuthStrategy
 from agent.errors import OperatorError, UserError
 from app.github.api import Api, Client, Connections, client, path
 from app.github.errors import NotFound, Rejected
-from app.github.models import Installation, MadeBy, Token
+from app.github.models import AppFacts, Installation, Token
 from app.github.repository import Repository
 
 _MOST_HOMES = 20
@@ -28,6 +28,7 @@ class Access(Enum):
     """What a token may do; never more than its use needs."""
 
     FETCH = ("contents:read",)
+    TELL = ("issues:write",)
     READ = ("contents:read", "issues:read", "pull_requests:read", "checks:read")
     WRITE = ("contents:write", "issues:write", "pull_requests:write", "checks:write")
     WRITE_WORKFLOWS = (*WRITE, "workflows:write")
@@ -36,6 +37,17 @@ class Access(Enum):
     @property
     def permissions(self) -> Mapping[str, str]:
         return {"metadata": "read"} | dict(item.split(":") for item in self.value)
+
+    def missing(self, granted: Mapping[str, str]) -> Sequence[str]:
+        """What ``granted`` lacks, as ``checks: write``."""
+        return [
+            f"{name}: {level}"
+            for name, level in self.permissions.items()
+            if _LEVELS.index(granted.get(name, "")) < _LEVELS.index(level)
+        ]
+
+
+_LEVELS = ("", "read", "write", "admin")
 
 
 @dataclass(frozen=True)
@@ -127,9 +139,9 @@ class GitHubApp:
         url = path("/app/installations/{id}", id=self._homes.get(repository_id, installation_id))
         return Installation.model_validate(await self._api.get(url, "read the installation"))
 
-    async def me(self) -> MadeBy:
+    async def me(self) -> AppFacts:
         """The App itself. The cheapest way to see that the credentials work."""
-        return MadeBy.model_validate(await self._api.get("/app", "read its own data"))
+        return AppFacts.model_validate(await self._api.get("/app", "read its own data"))
 
     def secrets(self) -> frozenset[str]:
         """Tokens that are alive, so that they can be kept out of texts and changes by exact value."""
@@ -181,17 +193,17 @@ class GitHubApp:
                 "The App is not installed there any more", why=error.why, todo="Install it again"
             ) from error
         except Rejected as error:
-            raise self._not_granted(error, access) from error
+            raise await self._not_granted(error, installation_id, access) from error
         return Token.model_validate(answer)
 
-    @staticmethod
-    def _not_granted(error: Rejected, access: Access) -> OperatorError | UserError:
+    async def _not_granted(self, error: Rejected, installation_id: int, access: Access) -> OperatorError | UserError:
         if "permission" in error.message.lower():
-            wanted = ", ".join(f"{name}: {level}" for name, level in access.permissions.items())
+            url = path("/app/installations/{id}", id=installation_id)
+            found = Installation.model_validate(await self._api.get(url, "read the installation"))
             return OperatorError(
                 "The installation does not have all permissions that the App needs",
-                why=error.message,
-                todo=f"Grant {wanted} in the App's settings and accept them for the installation",
+                why=f"Missing: {', '.join(access.missing(found.permissions))}",
+                todo="Grant it in the App's settings under 'Permissions & events', then accept it for the installation",
             )
         return UserError(
             "The repository is not part of the installation",

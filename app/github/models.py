@@ -57,6 +57,15 @@ class Permission(Seen):
         return self.level in ("admin", "write")
 
 
+class AppFacts(Seen):
+    """The App as its own settings page has it."""
+
+    id: int
+    slug: str = ""
+    permissions: dict[str, str] = Field(default_factory=dict)
+    events: tuple[str, ...] = ()
+
+
 class Issue(Seen):
     number: int
     title: Text

@@ -56,8 +56,14 @@ def stopped(count: int) -> str:
     return "Nothing was running here." if count == 0 else f"Stopped {count} job{'s' if count > 1 else ''}."
 
 
-def helped() -> Ending:
-    return Ending(outcome=Outcome.ANSWERED, reason=HELP)
+def helped(asked: str) -> Ending:
+    """
+    Args:
+        asked: the line that was written after ``/agent``.
+    """
+    word = asked.split(maxsplit=1)[0].lower() if asked else Word.HELP.value
+    unknown = "" if word == Word.HELP else f"There is no command `{word[:40].replace('`', '')}`. "
+    return Ending(outcome=Outcome.ANSWERED, reason=unknown + HELP)
 
 
 def status(jobs: Sequence[Job], now: float) -> Ending:

@@ -218,7 +218,7 @@ async def _why(work: Work) -> Ending:
 
 
 async def _help(work: Work) -> Ending:
-    return telling.helped()
+    return telling.helped(work.job.command.text)
 
 
 _AT_ONCE: Mapping[Word, tuple[str, Step]] = {
@@ -284,12 +284,21 @@ async def _close(work: Work, ending: Ending, steps: Steps, record: Record, patie
         if trouble is not None:
             untold = f"{ending.reason} (This could not be told on GitHub: {trouble.reason})"
             ending = ending.model_copy(update={"reason": untold})
+    _log_ending(work.job, ending)
     while True:
         try:
             return await work._finish(ending)
         except RetryLater as error:
             _log.warning("job %s: %s", work.lease.job_id, error)
             await work._rest(patience.retry_at(3, error))
+
+
+def _log_ending(job: Job, ending: Ending) -> None:
+    """What an operator has to know of: not what went as it should, nor whom we did not hear."""
+    trouble = ending.outcome in (Outcome.BLOCKED, Outcome.FAILED) and not ending.silent
+    level = logging.WARNING if trouble else logging.INFO
+    where = f"{job.command.word.value} on {job.command.repository}#{job.command.number}"
+    _log.log(level, "job %s: %s ended as %s: %s %s", job.id, where, ending.outcome, ending.reason, ending.next_step)
 
 
 async def _settle(work: Work, stage: str, step: Step, record: Record, patience: Patience) -> Ending | None:

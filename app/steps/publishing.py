@@ -9,7 +9,7 @@ from dataclasses import replace
 from agent.errors import UserError
 from agent.types import Outcome, RunResult
 from app import report
-from app.github import Repository
+from app.github import PermissionMissing, Rejected, Repository
 from app.jobs.types import Ending
 from app.jobs.workflow import Work
 from app.publish import (
@@ -109,7 +109,12 @@ class Publishing:
             base_ref=brief.base_ref,
             draft=not result.proven,
         )
-        made = await propose(repository, proposal, text)
+        if await repository.branch(brief.base_ref) is None:
+            return await self._as_patch(work, repository, accepted, f"The branch {brief.base_ref!r} is gone.")
+        try:
+            made = await propose(repository, proposal, text)
+        except (Rejected, PermissionMissing) as error:  # a rule of the repository, or less is granted than before
+            return await self._as_patch(work, repository, accepted, error.reason, error.todo)
         if isinstance(made, Unchanged):
             return Ending(outcome=Outcome.NO_CHANGE, reason=f"Nothing to propose: {made.reason}.")
         if made.draft and not text.draft:
@@ -154,13 +159,9 @@ class Publishing:
         """Add the change to the pull request's own branch, or keep it where that can't be."""
         assert brief.head_branch is not None
         if brief.from_fork:
-            patch = await as_patch(repository, proposal.accepted)
-            self._site.files.keep_text(work.job.id, PATCH, patch)
-            return Ending(
-                outcome=Outcome.BLOCKED,
-                reason="The pull request comes from a fork, and nothing is ever pushed to a fork. The patch is below.",
-                next_step="Apply the patch to the fork's branch.",
-            )
+            reason = "The pull request comes from a fork, and nothing is ever pushed to a fork."
+            instead = "Apply the patch to the fork's branch."
+            return await self._as_patch(work, repository, proposal.accepted, reason, instead)
         made = await _onto(repository, proposal, brief.head_branch, result)
         match made:
             case Moved():
@@ -178,6 +179,14 @@ class Publishing:
         account = report.account(result, facts, checked)
         self._site.files.keep_text(work.job.id, ACCOUNT, account)
         return await self._made(work, repository, result, facts, made)
+
+    async def _as_patch(
+        self, work: Work, repository: Repository, accepted: Accepted, reason: str, next_step: str = ""
+    ) -> Ending:
+        """The ending that hands the work over where it can't be put on a branch."""
+        self._site.files.keep_text(work.job.id, PATCH, await as_patch(repository, accepted))
+        told = f"{reason} The patch is below."
+        return Ending(outcome=Outcome.BLOCKED, reason=told, next_step=next_step or "Apply the patch by hand.")
 
     async def _made(
         self, work: Work, repository: Repository, result: RunResult, facts: JobFacts, made: Published

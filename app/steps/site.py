@@ -82,7 +82,8 @@ class Site:
         """Write the status comment, which is found again by its stored id, else by its marker."""
         command = work.job.command
         await work.check()
-        comment_id = await self.repository(command).upsert_comment(
+        # Where the App lacks another permission, that is what has to be told.
+        comment_id = await self.repository(command, Access.TELL).upsert_comment(
             command.number,
             status.marker(facts),
             report.status_comment(facts, progress, closing),

@@ -204,14 +204,16 @@ _JUDGES: Mapping[tuple[str, str], Callable[[Mapping[str, Any], Rules], Command |
     ("pull_request_review_comment", "created"): _commented_on_lines,
 }
 
+EVENTS = frozenset(event for event, _ in _JUDGES)
+"""What the App has to hear of."""
+
 # Checked in order; the first that applies is the reason.
-_REFUSALS: tuple[tuple[str, Callable[[Envelope | PullChanged, Account, Word | None, Rules], bool]], ...] = (
+_REFUSALS: tuple[tuple[str, Callable[[Envelope | PullChanged, Account, Word, Rules], bool]], ...] = (
     (
         "the requester is a bot that is not allowed",
         lambda e, who, word, rules: _is_bot(who) and who.login not in rules.allowed_bots,
     ),
     ("no installation: not a delivery to an App", lambda e, who, word, rules: e.installation is None),
-    ("unknown command", lambda e, who, word, rules: word is None),
     ("command not supported", lambda e, who, word, rules: word not in SUPPORTED),
     (
         "the repository is archived or disabled",
@@ -235,12 +237,13 @@ def _is_bot(who: Account) -> bool:
 def _command(
     event: Envelope | PullChanged, rules: Rules, who: Account, found: commands.Found, **where: int
 ) -> Command | Ignored:
+    word = found.word or Word.HELP  # who mistypes is told what there is
     for reason, applies in _REFUSALS:
-        if applies(event, who, found.word, rules):
+        if applies(event, who, word, rules):
             return Ignored(reason)
-    assert found.word is not None and event.installation is not None
+    assert event.installation is not None
     return Command(
-        word=found.word,
+        word=word,
         text=found.text,
         details=found.details,
         installation_id=event.installation.id,

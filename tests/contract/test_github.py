@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from agent.errors import OperatorError, RetryLater, UserError
-from app.devhub.devhub import DevHub
+from app.devhub.devhub import DevHub, new_key
 from app.github import (
     Access,
     AnswerLost,
@@ -22,7 +22,9 @@ from app.github import (
     Repository,
 )
 from app.github.api import graphql_url
+from app.greeting import greet
 from app.report.check import Annotation, CheckRun
+from app.webhooks.policy import EVENTS
 from tests.unit.github.scene import Scene, scene
 
 COMMENTS = "POST /repos/*/issues/*/comments"
@@ -478,3 +480,25 @@ def test_refusals_of_graphql_have_the_names_of_rest(hub: Scene) -> None:
 )
 def test_where_graphql_is_asked(rest: str, graphql: str) -> None:
     assert graphql_url(rest) == graphql
+
+
+def test_what_the_app_lacks_is_said_when_the_service_starts(
+    devhub: DevHub, app_key: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    few = devhub.create_app(
+        private_key=app_key,
+        permissions={"metadata": "read", "contents": "read", "issues": "write"},
+        subscribed=("issues",),
+    )
+
+    def greeted(key: str, url: str = devhub.api_url) -> list[str]:
+        caplog.clear()
+        greet(GitHubApp(few.id, key, url, backoff_s=(0.01, 0.02)))
+        return [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+
+    said = greeted(app_key)
+    assert "the App lacks the permission contents: write" in said[0] and "checks: write" in said[2]
+    assert [line.split(":")[0].rpartition(" ")[2] for line in said[3:]] == sorted(EVENTS - {"issues"})
+    assert "can't be reached" in greeted(app_key, "http://127.0.0.1:9")[0]
+    with pytest.raises(CredentialsRefused, match="belong together"):
+        greeted(new_key())

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from agent.types import Outcome
+from app.devhub.devhub import PERMISSIONS
 from app.devhub.repo import Repo
 from app.jobs.types import Ending
 from tests.flow import scripts
@@ -200,6 +201,27 @@ def test_the_default_branch_is_changed_by_pull_requests_only(flow: World) -> Non
     assert kept in flow.told(repo, number)[0]
 
 
+def test_what_a_rule_of_the_repository_refuses_is_handed_over_as_a_patch(flow: World) -> None:
+    repo, number = asked(flow, "ruled-out")
+    rule = "Repository rule violations found\n\nCannot create ref due to creations being restricted."
+    flow.hub.faults.add(f"POST /repos/{repo.full_name}/git/refs", status=422, message=rule)
+    assert ending(flow, repo).outcome is Outcome.BLOCKED
+    (told,) = flow.told(repo, number)
+    assert "creations being restricted. The patch is below." in told and "+    return sum(items)" in told
+
+
+def test_a_permission_that_the_app_lacks_is_named_where_it_was_asked(flow: World) -> None:
+    repo = flow.repository("lacking")
+    flow.hub.change_installation(flow.installation, permissions={**PERMISSIONS, "contents": "read"})
+    try:
+        number = flow.asked(repo, BUG, by="rita")
+        assert ending(flow, repo).outcome is Outcome.BLOCKED
+    finally:
+        flow.hub.change_installation(flow.installation, permissions=PERMISSIONS)
+    (told,) = flow.told(repo, number)
+    assert "contents: write" in told and "accept it for the installation" in told
+
+
 def test_what_is_not_proven_goes_to_no_branch_of_a_person(flow: World) -> None:
     repo, number, head = asked_on_pull(flow, "unproven", scripts.WEAKENED)
     ended = ending(flow, repo)
@@ -271,7 +293,7 @@ def test_a_permission_that_is_not_clearly_enough_is_none(flow: World, answer: di
     assert len(flow.told(repo, number)) == (0 if silent else 1)
 
 
-@pytest.mark.parametrize("word", ["stop", "status", "ask what is it"])
+@pytest.mark.parametrize("word", ["stop", "status", "ask what is it", "dance"])
 def test_no_word_of_somebody_without_the_right_has_an_effect(flow: World, word: str) -> None:
     repo = flow.repository(f"unheard-{word[:4].strip()}")
     number = repo.open_issue(BUG, by="rita")

@@ -150,3 +150,8 @@ def test_retry_after_an_undo_means_the_work_before() -> None:
     fix, undo = job(1, Word.FIX, "the sum"), job(2, Word.UNDO)
     asked = asked_for(job(3, Word.RETRY), [undo, fix])
     assert isinstance(asked, Asked) and (asked.word, asked.request) == (Word.FIX, fix.command.request)
+
+
+def test_a_command_that_there_is_not_is_told_with_those_that_there_are() -> None:
+    assert telling.helped("").reason == telling.helped("help me").reason == telling.HELP
+    assert telling.helped("`fxi` it").reason == f"There is no command `fxi`. {telling.HELP}"

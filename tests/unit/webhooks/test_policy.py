@@ -179,7 +179,7 @@ def test_places_where_nothing_is_started(payload: dict[str, Any], expected: str)
 
 
 def test_commands_we_do_not_know() -> None:
-    assert reason("issue_comment", commented("/agent dance")) == "unknown command"
+    assert [command("issue_comment", commented(f"/agent{text}")).word for text in (" dance", "")] == [Word.HELP] * 2
 
 
 @pytest.mark.parametrize(
