@@ -22,9 +22,9 @@ from sandbox.types import End
 
 CONTEXT_TOKENS = 4_000
 """At most, and sent with every call."""
-MARGIN = 3.5
-"""Log-odds below the best function's; what is less likely is left out. It took a sixth of these tokens in each call,
-where four cases of a hundred needed it, which then costs one look; see ``docs/retrieval.md``."""
+MARGIN = 2.75
+"""Log-odds below the best function's; what is less likely is left out. It took a quarter of these tokens in each call,
+where five cases of a hundred needed it, which then costs one look; see ``docs/retrieval.md``."""
 _ISSUE_CHARS = 20_000
 _LOG_CHARS = 3_000
 _COMMAND_CHARS = 8_000
