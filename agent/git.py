@@ -20,9 +20,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
-from agent.errors import BugError, GraftsmithError, OperatorError, RetryLater, UserError
+from agent.errors import BugError, UserError
+from agent.git_errors import (
+    NotARepository,
+    ObjectMissing,
+    RefMissing,
+    RepositoryTooLarge,
+    first_line,
+    local_error,
+    missing,
+    no_room,
+    remote_error,
+)
 from agent.outside import git_settings
-from agent.secrets import REDACTED
 from agent.types import FileChange
 from sandbox import process
 from sandbox.errors import SandboxError
@@ -63,26 +73,6 @@ _FETCH = ("fetch", "--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head",
 _FETCHED = "refs/graftsmith/fetched"
 
 LINK, GITLINK = "120000", "160000"
-
-
-class NotARepository(UserError):
-    """The folder is no git repository that we can use."""
-
-
-class RefMissing(UserError):
-    """The branch, tag or commit is not there."""
-
-
-class RepositoryTooLarge(UserError):
-    """The repository is above a limit: its files, their bytes, or what a fetch may bring."""
-
-
-class ObjectMissing(UserError):
-    """An object that the commit needs is not in the repository: a partial clone or a damaged store."""
-
-
-class AccessDenied(OperatorError):
-    """The other side refused our credentials, or hides that the repository exists."""
 
 
 @dataclass(frozen=True)
@@ -170,7 +160,7 @@ class Git:
         argv = ["git", "init", "--quiet", "--bare", "--template=", "--", str(git_dir)]
         finished = process.run(argv, env=environment(), limits=_LOCAL, split_stderr=True)
         if not finished.ok:
-            raise BugError("git init failed", why=_first_line(finished.stderr))
+            raise BugError("git init failed", why=first_line(finished.stderr))
         return cls(git_dir)
 
     def __enter__(self) -> Git:
@@ -223,7 +213,7 @@ class Git:
             return self.resolve(_FETCHED)
         if too_large():
             raise RepositoryTooLarge("The repository is larger than the limit", todo="Raise the limit to work on it")
-        raise _remote_error(finished, header)
+        raise remote_error(finished, header)
 
     # ── reading ──
 
@@ -278,7 +268,7 @@ class Git:
     def _answer(reader: process.Conversation, blob: str) -> bytes:
         head = reader.read_line().split()
         if len(head) != 3:
-            raise _missing(blob)
+            raise missing(blob)
         content = reader.read(int(head[2]) + 1)
         return content[:-1]
 
@@ -309,7 +299,7 @@ class Git:
             limits=Limits(wall_s=20.0, output_bytes=8 * MIB),
         )
         if finished.end is not End.EXITED or finished.exit_code not in (0, 1):
-            raise UserError("The search did not work", why=_first_line(finished.stderr))
+            raise UserError("The search did not work", why=first_line(finished.stderr))
         for line in finished.stdout.split(b"\n")[:-1]:
             parts = line.split(b"\0", 2)
             if len(parts) == 3 and parts[1].isdigit():
@@ -356,7 +346,7 @@ class Git:
         """
         finished = self._try(arguments, stdin, variables=variables)
         if not finished.ok:
-            raise _local_error(arguments[0], finished, self.git_dir)
+            raise local_error(arguments[0], finished, self.git_dir)
         if finished.total_bytes > _LOCAL.output_bytes:
             raise RepositoryTooLarge("The repository's listing is larger than the limit")
         return finished.stdout
@@ -380,7 +370,7 @@ class Git:
                 cancelled=cancelled,
                 split_stderr=True,
             )
-        if not finished.ok and _NO_ROOM.search(finished.stderr):
+        if no_room(finished):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(self.git_dir))
         return finished
 
@@ -418,7 +408,7 @@ def user_git(checkout: Path, arguments: Sequence[str]) -> bytes:
         return finished.stdout
     if b"bare repository" in finished.stderr:
         raise NotARepository(f"{checkout} holds no files to work on, it is a repository alone", todo="Name a checkout")
-    why = f"git says: {_first_line(finished.stderr)}"
+    why = f"git says: {first_line(finished.stderr)}"
     raise NotARepository(f"{checkout} is not a usable git checkout", why=why, todo="Name a checkout")
 
 
@@ -439,7 +429,7 @@ class _Growth:
 
 
 def folder_bytes(folder: Path) -> int:
-    """The size of all regular files below ``folder``; what vanishes meanwhile does not count."""
+    """The size of everything below ``folder``; what vanishes meanwhile does not count."""
     total = 0
     for path in folder.rglob("*"):
         try:
@@ -465,117 +455,9 @@ def _entry(line: bytes) -> Entry:
     head, _, path = line.partition(b"\t")
     mode, _kind, blob, size = head.split()
     if not size.isdigit() and size != b"-":
-        raise _missing(blob.decode())
+        raise missing(blob.decode())
     return Entry(path.decode(errors="surrogateescape"), mode.decode(), blob.decode(), 0 if size == b"-" else int(size))
-
-
-def _missing(blob: str) -> ObjectMissing:
-    return ObjectMissing(
-        f"Object {blob} is missing",
-        why="The repository is a partial clone, or damaged",
-        todo="Fetch it completely (git fetch --refetch) and try again",
-    )
 
 
 def _index_line(path: str, mode: str, blob: str) -> bytes:
     return f"{mode} {blob}\t".encode() + path.encode(errors="surrogateescape") + b"\0"
-
-
-# ── what went wrong ──────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _first_line(stderr: bytes) -> str:
-    lines = [line.strip() for line in stderr.decode(errors="replace").splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith(("fatal:", "error:"))] or lines
-    return told[0].split(":", 1)[-1].strip()[:300] if told else "git gave no reason"
-
-
-_NO_ROOM = re.compile(rb"No space left on device|Disk quota exceeded")
-_INCOMPLETE = re.compile(
-    r"Not a valid object name|bad object|[Uu]nable to (read|parse)|could not (read|parse)|missing blob"
-    r"|not a tree object|corrupt|inflate|garbage at end of|object file .* is empty",
-    re.IGNORECASE,
-)
-
-
-def _local_error(command: str, finished: Finished, git_dir: Path) -> GraftsmithError:
-    stderr = finished.stderr.decode(errors="replace")
-    why = _first_line(finished.stderr)
-    if "not a git repository" in stderr:
-        return NotARepository(f"{git_dir} is not a git repository", why=why)
-    if _INCOMPLETE.search(stderr):
-        return ObjectMissing("The commit is not complete in the repository", why=why, todo="Fetch it again")
-    if finished.end is End.TIMED_OUT:
-        return RetryLater(f"git {command} took longer than {_LOCAL.wall_s:.0f} s")
-    return BugError(f"git {command} failed", why=why)
-
-
-_REMOTE_ERRORS: tuple[tuple[str, type[UserError] | type[OperatorError] | type[RetryLater], str, str], ...] = (
-    (
-        r"mismatched algorithms|unsupported object format|hash algorithm",
-        UserError,
-        "The repository uses SHA-256 object ids, which are not supported",
-        "Only SHA-1 repositories can be worked on",
-    ),
-    (
-        r"couldn't find remote ref|not our ref|unadvertised object|no such ref",
-        RefMissing,
-        "The branch or commit does not exist on the other side",
-        "It may have been deleted or rewritten meanwhile; where the repository is empty, push a first commit",
-    ),
-    (
-        r"fsck|invalid index-pack|bad tree|hasDot|unpacker error",
-        UserError,
-        "The repository holds objects that git itself refuses",
-        "Run git fsck on it and remove the named objects",
-    ),
-    (
-        r"could not read Username|Authentication failed|terminal prompts disabled|Invalid username"
-        r"|returned error: 40[13]",
-        AccessDenied,
-        "The other side refused access to the repository",
-        "Check that the App is installed on it and may read its contents",
-    ),
-    (
-        r"not found|does not appear to be a git repository|not a git repository|does not exist",
-        NotARepository,
-        "There is no git repository at that address, or access to it is hidden",
-        "Check the address and that the App is installed on the repository",
-    ),
-    (
-        r"redirect|returned error: 30[1278]",
-        RetryLater,
-        "The repository answers from another address now",
-        "It was probably renamed: use its new address",
-    ),
-    (
-        r"certificate",
-        OperatorError,
-        "The other side's certificate is by no authority that this machine trusts",
-        "Name a file with the authority's certificate in SSL_CERT_FILE",
-    ),
-    (
-        r"Could not resolve|Failed to connect|Connection (refused|reset|timed out)|returned error: (429|5\d\d)"
-        r"|early EOF|hung up|RPC failed|SSL|timed out|protocol error|expected .*(packfile|flush|ref listing)"
-        r"|unable to access",  # whatever else the line does: those above say why they were refused
-        RetryLater,
-        "The connection to the repository failed",
-        "It may work later",
-    ),
-)
-
-
-def _remote_error(finished: Finished, header: str | None) -> GraftsmithError:
-    stderr = finished.stderr.decode(errors="replace")
-    why = _first_line(finished.stderr)
-    if header:
-        secret = header.split(":", 1)[-1].strip()
-        why = why.replace(secret, REDACTED)
-    if finished.end is End.TIMED_OUT:
-        return RetryLater("Fetching from the repository took too long")
-    if finished.end is End.CANCELLED:
-        return RetryLater("Fetching from the repository was cancelled")
-    for pattern, kind, what, todo in _REMOTE_ERRORS:
-        if re.search(pattern, stderr, re.IGNORECASE):
-            return kind(what, why=why, todo=todo)
-    return UserError("Fetching from the repository failed", why=why)

@@ -10,7 +10,8 @@ from pathlib import Path
 
 from agent.disk import Found, Root
 from agent.errors import OperatorError, UserError
-from agent.git import LINK, Git, NotARepository, ObjectMissing, RefMissing, user_git
+from agent.git import LINK, Git, user_git
+from agent.git_errors import NotARepository, ObjectMissing, RefMissing
 from agent.tree import BaseTree
 from agent.types import ChangeSet, FileChange
 

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from agent import brief
-from agent.git import ObjectMissing
+from agent.git_errors import ObjectMissing
 from agent.index.history import Commit, log_arguments, parse_log
 from agent.index.index import Index
 from agent.index.indexer import Indexer

@@ -13,7 +13,8 @@ from functools import cached_property
 from types import MappingProxyType
 
 from agent.errors import ToolRefusal, UserError
-from agent.git import GITLINK, LINK, Entry, Git, RepositoryTooLarge, blob_id
+from agent.git import GITLINK, LINK, Entry, Git, blob_id
+from agent.git_errors import RepositoryTooLarge
 from agent.paths import MAX_PATH_BYTES, canonical, check_new_name, folded, is_git_folder, parents
 from agent.types import ChangeSet, FileChange, FileMode
 from sandbox.types import MIB

@@ -18,7 +18,8 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from agent.git import Git, RefMissing
+from agent.git import Git
+from agent.git_errors import RefMissing
 from agent.index.graph import is_test
 from agent.index.history import Commit, log_arguments, parse_log
 from agent.index.languages import language_by_name

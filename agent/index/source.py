@@ -13,7 +13,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from agent.git import NotARepository, user_git
+from agent.git import user_git
+from agent.git_errors import NotARepository
 from agent.index import rules
 
 

@@ -7,7 +7,8 @@ import base64
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from agent.git import AccessDenied, Git
+from agent.git import Git
+from agent.git_errors import AccessDenied
 from app import report
 from app.github import Access, GitHubApp, Repository
 from app.jobs.store import JobStore

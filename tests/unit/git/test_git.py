@@ -12,16 +12,8 @@ from pathlib import Path
 import pytest
 
 from agent.errors import RetryLater, UserError
-from agent.git import (
-    AccessDenied,
-    Git,
-    NotARepository,
-    ObjectMissing,
-    RefMissing,
-    RepositoryTooLarge,
-    environment,
-    valid_ref,
-)
+from agent.git import Git, environment, valid_ref
+from agent.git_errors import AccessDenied, NotARepository, ObjectMissing, RefMissing, RepositoryTooLarge
 from agent.types import FileChange
 from sandbox import process
 from tests.support.repository import Repository

@@ -9,7 +9,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from agent.errors import ToolRefusal, UserError
-from agent.git import Git, RepositoryTooLarge
+from agent.git import Git
+from agent.git_errors import RepositoryTooLarge
 from agent.paths import PathRefused
 from agent.tree import BaseTree, Binary, CaseTwin, Draft, NotAFile, NotFound, Quota
 from agent.types import ChangeSet, FileChange

@@ -14,7 +14,8 @@ import pytest
 
 from agent import carry
 from agent.errors import OperatorError, ToolRefusal, UserError
-from agent.git import Git, NotARepository, ObjectMissing, RefMissing
+from agent.git import Git
+from agent.git_errors import NotARepository, ObjectMissing, RefMissing
 from agent.local import NotApplied, apply, clone_local
 from agent.tree import BaseTree
 from agent.types import ChangeSet, FileChange, ModelEndpoint, RunSpec, Task
