@@ -107,16 +107,17 @@ def apply(origin: Path, change_set: ChangeSet, *, base: BaseTree, patch: Path) -
     """
     _keep(change_set, base, patch)
     with Root(origin) as root:
+        steps = [_Step(change, root.find(change.path)) for change in change_set.changes]
         index = _index(origin, change_set)
-        checks = [(change, _check(root, change, base, index)) for change in change_set.changes]
-        problems = tuple(f"{change.path} {check}" for change, check in checks if isinstance(check, str))
-        if problems:
-            raise NotApplied(problems, patch)
+        problems = ((step, _problem(root, step, base, index)) for step in steps)
+        told = tuple(f"{step.change.path} {problem}" for step, problem in problems if problem)
+        if told:
+            raise NotApplied(told, patch)
         done: list[_Step] = []
         try:
-            for change, found in checks:
-                assert not isinstance(found, str)
-                _make(root, change, found, base, done)
+            for step in steps:
+                done.append(step)
+                _make(root, step, base)
         except OSError as error:
             _undo(root, done)
             raise OperatorError(
@@ -130,30 +131,31 @@ def apply(origin: Path, change_set: ChangeSet, *, base: BaseTree, patch: Path) -
 
 @dataclass(frozen=True)
 class _Step:
-    path: str
+    change: FileChange
     before: Found | None
+    """What is on disk now."""
 
 
-def _check(root: Root, change: FileChange, base: BaseTree, index: Mapping[str, str]) -> Found | str | None:
-    """What is on disk now, or why the file must not be touched."""
+def _problem(root: Root, step: _Step, base: BaseTree, index: Mapping[str, str]) -> str:
+    """Why the file must not be touched; empty when it may be."""
+    change, found = step.change, step.before
     entry = base.entries.get(change.path)
     staged = index.get(change.path)
     if staged != (entry.blob if entry else None):
         return "has changes in the index" if staged else "was removed from the index"
-    found = root.find(change.path)
     if entry is None:
-        return None if found is None and root.reachable(change.path) else "exists already, or its folder is a link"
+        return "" if found is None and root.reachable(change.path) else "exists already, or its folder is a link"
     if found is None:
         return "was deleted or is behind a link"
     if found.is_link != (entry.mode == LINK) or not _is_as(base.content(change.path), found.content):
         return "has uncommitted changes"
     if found.is_link and change.content is not None:
         return "is a symbolic link"
-    return found
+    return ""
 
 
-def _make(root: Root, change: FileChange, found: Found | None, base: BaseTree, done: list[_Step]) -> None:
-    done.append(_Step(change.path, found))
+def _make(root: Root, step: _Step, base: BaseTree) -> None:
+    change, found = step.change, step.before
     if change.content is None:
         root.clear(change.path)
         root.prune(change.path)
@@ -194,15 +196,16 @@ def _umask() -> int:
 
 def _undo(root: Root, done: list[_Step]) -> None:
     for step in reversed(done):
+        path, before = step.change.path, step.before
         with suppress(OSError):
-            if step.before is None:
-                root.clear(step.path)
-                root.prune(step.path)
-            elif step.before.is_link:
-                root.clear(step.path)
-                root.link(step.path, step.before.content or b"")
+            if before is None:
+                root.clear(path)
+                root.prune(path)
+            elif before.is_link:
+                root.clear(path)
+                root.link(path, before.content or b"")
             else:
-                root.replace(step.path, step.before.content or b"", step.before.status.st_mode & 0o777)
+                root.replace(path, before.content or b"", before.status.st_mode & 0o777)
 
 
 def _index(origin: Path, change_set: ChangeSet) -> dict[str, str]:

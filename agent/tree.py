@@ -195,7 +195,7 @@ class Draft:
         return MappingProxyType(kept | {path: content for path, content in made.items() if is_text(content)})
 
     def __contains__(self, path: str) -> bool:
-        return self._mode(path) is not None
+        return self.mode(path) is not None
 
     def is_folder(self, path: str) -> bool:
         """Whether some file lies below ``path``."""
@@ -205,14 +205,8 @@ class Draft:
                 count += (file is not None) - (edited in self.base.entries)
         return count > 0
 
-    def mode(self, path: str) -> str:
-        """Git's mode of a path that exists."""
-        mode = self._mode(path)
-        if mode is None:
-            raise KeyError(path)
-        return mode
-
-    def _mode(self, path: str) -> str | None:
+    def mode(self, path: str) -> str | None:
+        """Git's mode of a path; ``None`` where there is none."""
         if path in self.edits:
             file = self.edits[path]
             return None if file is None else file.mode
@@ -269,7 +263,7 @@ class Draft:
             NotFound, NotAFile, PathRefused: with what to do instead.
         """
         path = canonical(path)
-        if self._mode(path) != LINK:
+        if self.mode(path) != LINK:
             self._check_regular(path)
         if path not in self:
             raise self._not_found(path)
@@ -284,7 +278,7 @@ class Draft:
         content = self.read(source)
         source, target = canonical(source), canonical(target)
         gone = self.without(source)
-        if target in gone and gone.mode(target) not in (LINK, GITLINK):
+        if gone.mode(target) not in (None, LINK, GITLINK):
             raise NotAFile(f"{target} exists already", todo="Choose another path, or delete it first")
         return gone.with_file(target, content, self._kept_mode(source))
 
@@ -345,15 +339,15 @@ class Draft:
         return entry.mode == file.mode and entry.size == len(file.content) and self.base.content(path) == file.content
 
     def _kept_mode(self, path: str) -> FileMode:
-        return "100755" if self._mode(path) == "100755" else "100644"
+        return "100755" if self.mode(path) == "100755" else "100644"
 
     def _check_regular(self, path: str) -> None:
         """Refuse what is not, or can't become, a regular file."""
         for folder in parents(path):
-            mode = self._mode(folder)
+            mode = self.mode(folder)
             if mode is not None:
                 raise NotAFile(f"{path} is not reachable: {_kind(mode, folder)}", todo=_instead(mode))
-        mode = self._mode(path)
+        mode = self.mode(path)
         if mode in (LINK, GITLINK):
             raise NotAFile(f"{path} is not a regular file: {_kind(mode, path)}", todo=_instead(mode))
         if mode is None and self.is_folder(path):

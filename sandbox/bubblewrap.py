@@ -227,11 +227,7 @@ def _end_namespace(status: launch.Status) -> None:
 
 
 def _line(path: Path, key: str) -> str:
-    with suppress(OSError):
-        for line in path.read_text().splitlines():
-            if line.startswith(key):
-                return line.removeprefix(key)
-    return ""
+    return next((line.removeprefix(key) for line in machine.text_of(path).splitlines() if line.startswith(key)), "")
 
 
 def _judge(

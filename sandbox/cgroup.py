@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Self
 
 from sandbox import process
+from sandbox.machine import text_of
 from sandbox.types import Limits
 
 _PREFIX = "graftsmith-"
@@ -127,7 +128,7 @@ def _version_2() -> Place | None:
         for folder in (own, *own.parents):
             if not folder.is_relative_to(mount):
                 break
-            handed_down = _read(folder / "cgroup.subtree_control").split()
+            handed_down = text_of(folder / "cgroup.subtree_control").split()
             if {"memory", "pids"} <= set(handed_down) and os.access(folder / "cgroup.procs", os.W_OK):
                 return Place(2, (folder,))
     return None
@@ -148,7 +149,7 @@ def _version_1() -> Place | None:
 
 def _mounts(kind: str) -> Iterator[tuple[Path, str, str]]:
     """(mount point, root inside the hierarchy, options) for each mounted hierarchy of ``kind``."""
-    for line in _read(Path("/proc/self/mountinfo")).splitlines():
+    for line in text_of(Path("/proc/self/mountinfo")).splitlines():
         before, _, after = line.partition(" - ")
         fields, (found, _, options) = before.split(), after.split(maxsplit=2)
         if found == kind:
@@ -156,7 +157,7 @@ def _mounts(kind: str) -> Iterator[tuple[Path, str, str]]:
 
 
 def _own_folder(mount: Path, root: str, controller: str) -> Path:
-    for line in _read(Path("/proc/self/cgroup")).splitlines():
+    for line in text_of(Path("/proc/self/cgroup")).splitlines():
         _, controllers, path = line.split(":", 2)
         if controllers == controller or (controller and controller in controllers.split(",")):
             folder = mount / os.path.relpath(path, root)
@@ -166,7 +167,7 @@ def _own_folder(mount: Path, root: str, controller: str) -> Path:
 
 
 def _members(folder: Path) -> list[int]:
-    return [int(pid) for pid in _read(folder / "cgroup.procs").split()]
+    return [int(pid) for pid in text_of(folder / "cgroup.procs").split()]
 
 
 def _sweep(place: Place) -> None:
@@ -177,10 +178,3 @@ def _sweep(place: Place) -> None:
             if owner.isdigit() and not Path("/proc", owner).exists():
                 with suppress(OSError):
                     left.rmdir()
-
-
-def _read(path: Path) -> str:
-    try:
-        return path.read_text()
-    except OSError:
-        return ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import suppress
 from pathlib import Path
 
 from sandbox.process import DEFAULT_PATH
@@ -32,6 +31,14 @@ _NAMESPACE_SWITCHES = (
 )
 
 
+def text_of(file: Path) -> str:
+    """The text of a file; empty where it can't be read."""
+    try:
+        return file.read_text()
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
 def install_command(package: str) -> tuple[str, ...] | None:
     """How root installs a package here; ``None`` where the package manager is not known."""
     for program, words in _INSTALLERS.items():
@@ -49,7 +56,6 @@ def how_to_install(package: str) -> str:
 def namespaces_advice() -> str:
     """What to change so that an ordinary user may make namespaces; says so when no switch forbids it."""
     for switch, forbidding, advice in _NAMESPACE_SWITCHES:
-        with suppress(OSError):
-            if Path("/proc/sys", switch).read_text().strip() == forbidding:
-                return advice
+        if text_of(Path("/proc/sys", switch)).strip() == forbidding:
+            return advice
     return "In a container, run it on the machine itself or allow user namespaces and a new /proc in there"

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
-from sandbox import process
+from sandbox import machine, process, versions
 from sandbox.errors import CommandNotFound
 from sandbox.inside import HOME
 from sandbox.process import DEFAULT_PATH
@@ -30,7 +30,6 @@ _PRIVATE = frozenset(
 _MACHINE = tuple(Path("/", name) for name in ("boot", "dev", "etc", "proc", "run", "sys"))
 _ENVIRONMENTS = (".venv", "venv", "env")
 _IMPORTABLE = (".py", ".so", ".egg-info", ".dist-info")
-_VERSION_FILES = (".python-version", ".ruby-version", ".node-version")
 # Looked for in folders of single tools besides the command's own words: what scripts and task files call.
 _USUAL = (
     *("python", "python3", "pip", "pytest", "tox", "nox", "hatch", "poetry", "pdm", "pipenv", "uv", "uvx"),
@@ -170,7 +169,7 @@ class _Search:
 
     def _versions(self, manager: Path) -> None:
         """A version manager's stand-ins choose at run time, from settings in a home; so choose now."""
-        for version in (*_one_language(manager, self.checkout), *_many_languages(manager, self.checkout)):
+        for version in versions.chosen(manager, self.checkout):
             self.prefix(version)
             self.lead_to(version / "bin")
 
@@ -265,7 +264,7 @@ def _interpreter(file: Path) -> Path | None:
 
 
 def _setting(file: Path, key: str) -> str:
-    for line in _text(file).splitlines():
+    for line in machine.text_of(file).splitlines():
         name, _, value = line.partition("=")
         if name.strip().lower() == key:
             return value.strip()
@@ -275,7 +274,7 @@ def _setting(file: Path, key: str) -> str:
 def _import_folders(environment: Path) -> Iterator[Path]:
     """Folders outside that an environment imports from: editable installs."""
     for file in sorted(environment.glob("lib/python*/site-packages/*.pth")):
-        yield from (Path(line.strip()) for line in _text(file).splitlines() if line.startswith("/"))
+        yield from (Path(line.strip()) for line in machine.text_of(file).splitlines() if line.startswith("/"))
 
 
 def _importable(folder: Path) -> Iterator[Path]:
@@ -284,56 +283,6 @@ def _importable(folder: Path) -> Iterator[Path]:
         for child in sorted(folder.iterdir()):
             if child.suffix in _IMPORTABLE or (child / "__init__.py").is_file():
                 yield child
-
-
-def _one_language(manager: Path, checkout: Path | None) -> Iterator[Path]:
-    """Of pyenv, rbenv, nodenv: the versions named by the checkout or a folder above it, else the global ones."""
-    local = [folder / name for folder in _upwards(checkout) for name in _VERSION_FILES]
-    for file in (*local, manager / "version"):
-        chosen = [found for name in _text(file).split() if (found := _installed(manager / "versions", name))]
-        if chosen:
-            yield from chosen
-            return
-
-
-def _many_languages(manager: Path, checkout: Path | None) -> Iterator[Path]:
-    """Of asdf and mise: of each language the version named by the checkout or a folder above it, else the newest."""
-    named: dict[str, str] = {}
-    for folder in _upwards(checkout):
-        for line in _text(folder / ".tool-versions").splitlines():
-            language, _, versions = line.partition(" ")
-            named.setdefault(language, versions.split()[0] if versions.split() else "")
-    for installed in sorted((manager / "installs").glob("*")):
-        found = _installed(installed, named.get(installed.name, "")) or _newest(installed.glob("*"))
-        if found is not None and found.is_dir():
-            yield found
-
-
-def _installed(versions: Path, name: str) -> Path | None:
-    """``3.11`` stands for the newest ``3.11.x``. The name is a repository's word: one path part and no more."""
-    if not name or "/" in name or name.startswith("."):
-        return None
-    if (versions / name).is_dir():
-        return versions / name
-    return _newest(found for found in versions.glob("*") if found.name.startswith(f"{name}."))
-
-
-def _newest(versions: Iterable[Path]) -> Path | None:
-    def numbers(version: Path) -> list[int]:
-        return [int(part) if part.isdigit() else -1 for part in version.name.split(".")]
-
-    return max(versions, key=numbers, default=None)
-
-
-def _upwards(checkout: Path | None) -> tuple[Path, ...]:
-    return (checkout, *checkout.parents) if checkout else ()
-
-
-def _text(file: Path) -> str:
-    try:
-        return file.read_text()
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def _may_show(path: Path) -> bool:

@@ -157,7 +157,7 @@ def test_a_version_manager_of_many_languages(tmp_path: Path) -> None:
     for version in ("nodejs/18.2.0", "nodejs/20.1.0", "python/3.9.1", "python/3.12.1"):
         _make(root / f"installs/{version}/bin/tool")
         _make(root / f"installs/{version}/lib/x")
-    _make(checkout / ".tool-versions", "nodejs 18.2.0\nerlang\n")
+    _make(checkout / ".tool-versions", "nodejs\t18.2.0\nerlang\n")
 
     targets = _targets("npm test", f"{root}/shims:/usr/bin", checkout)
 
