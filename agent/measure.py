@@ -130,6 +130,12 @@ class Measure:
         strays = evidence.final.passed - counted  # ids of this run alone: see ``compare.wandering``
         unsteady = {*self.baseline.flaky, *evidence.comparison.flaky, *strays}
         proof = prove(self.harness, draft, self.baseline.run, evidence.final, unsteady)
+        flips = tuple(one.test for one in proof if one.test in self.baseline.run.failed and not one.holds)
+        if flips:  # it failed before, passed once, and nobody can tell why: no repair, and no fault of the change
+            proof = tuple(one for one in proof if one.test not in flips)
+            flaky = (*evidence.comparison.flaky, *flips)
+            comparison = evidence.comparison.model_copy(update={"flaky": flaky})
+            evidence = evidence.model_copy(update={"comparison": comparison})
         command = self.harness.shown(draft, tuple(item.test for item in proof))
         return evidence.model_copy(update={"proof": proof, "reproduce": (shlex.join(command),) if command else ()})
 

@@ -22,6 +22,24 @@ BROKEN = call("edit", path="tool.go", edits=[{"search": "func f() {}", "replace"
 WHOLE = call("edit", path="tool.go", edits=[{"search": "func f() {", "replace": "func f() { f() }"}])
 
 
+FLIPS = """import sys
+
+
+def test_flips():
+    assert "test_total" in sys.modules  # of a new file beside it: only where all are collected
+"""
+
+
+def test_what_failed_before_and_passes_once_is_no_repair_and_no_fault(desk: Desk, scripted: MakeModel) -> None:
+    desk.repository.commit({"test_zflips.py": FLIPS})
+    _, done, _ = ran(desk, scripted(plan(), {"tool_calls": [EDIT, WRITE, FINISH]}))
+    evidence = Evidence.model_validate(done["evidence"])
+    assert evidence.comparison is not None
+    assert (done["outcome"], done["proven"]) == ("proposed", True), done["reason"]
+    assert evidence.comparison.flaky == ("test_zflips.py::test_flips",)
+    assert "test_zflips.py::test_flips" not in {one.test for one in evidence.proof}
+
+
 @pytest.fixture
 def linted(desk: Desk) -> Desk:
     desk.repository.commit({".flake8": "[flake8]\n", "flake8.py": FLAKE8, "tool.go": "package a\n\nfunc f() {}\n"})

@@ -147,6 +147,11 @@ def test_python_tests_that_say_no_less(findings: Changes, old: str, new: str) ->
     assert findings({"tests/test_calc.py": HEAD + old}, {"tests/test_calc.py": HEAD + new}) == ()
 
 
+@pytest.mark.parametrize("mark", ["pytestmark = pytest.mark.anyio", "class TestX:\n    pytestmark = pytest.mark.slow"])
+def test_a_mark_for_new_tests_alone_takes_nothing_away(findings: Changes, mark: str) -> None:
+    assert findings({}, {"tests/test_new.py": f"{HEAD}{mark}\n\n{TEST}"}) == ()
+
+
 def test_a_moved_test_is_not_gone(findings: Changes) -> None:
     (found,) = findings({"test_a.py": HEAD + TEST}, {"test_a.py": None, "tests/test_b.py": HEAD + TEST})
     assert (found.kind, found.detail) == ("test_renamed", "`test_add` is `tests/test_b.py::test_add` now")
