@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Final
 
 from agent.verify.additions import Form, strange
+from agent.verify.blocks import Writing
 from agent.verify.python_tests import Problem
 
 
@@ -42,7 +43,8 @@ _JS: Final = Language(
     form=Form(
         declares=r"(it|test|describe|specify|context|suite|t\.test)\b[.\w]*\s*\(|(await|return) t\.test\(",
         outside=r"(import|export|const|let|var|(async )?function|class|type|interface|declare)\b",
-        quoted=True,
+        rows=r"[\[{]$",
+        writing=Writing(quoted=True, patterns=True),
     ),
 )
 _GO: Final = Language(
@@ -51,7 +53,7 @@ _GO: Final = Language(
     focuses=r"$^",
     asserts=r"\bt\.(Error|Fatal|Fail)\w*\(|\b(assert|require|is|c|qt)\.\w+\(",
     ends=r"\bos\.Exit\(|^func (TestMain|init)\s*\(|\bsyscall\.(Exit|Kill)\(",
-    form=Form(declares=r"\w+\.Run\(|([\w.]+ )?''$"),
+    form=Form(declares=r"\w+\.Run\(", rows=r"\{$"),
 )
 _RUST: Final = Language(
     declares=r"\bfn (?P<name>\w+)\s*[(<]",
@@ -59,7 +61,9 @@ _RUST: Final = Language(
     focuses=r"$^",
     asserts=r"\b(assert|assert_eq|assert_ne|debug_assert|panic|matches|insta::\w+|assert_\w+)!",
     ends=r"\bprocess::(exit|abort)\b|\blibc::_?exit\b",
-    form=Form(declares=r"#\[|((pub|async|unsafe|const)\b.* )?fn \w|(pub )?mod \w|(pub )?use \w"),
+    form=Form(
+        declares=r"#\[|((pub|async|unsafe|const)\b.* )?fn \w|(pub )?mod \w|(pub )?use \w", writing=Writing(long=True)
+    ),
 )
 _JVM: Final = Language(
     declares=r"\b(?:void|fun)\s+(?P<name>`[^`]+`|\w+)\s*\(",
@@ -67,7 +71,11 @@ _JVM: Final = Language(
     focuses=r"\bf:\s|@Focus",
     asserts=r"\bassert\w*\s*\(|\bverify\w*\s*\(|\bshould\w*\b|\bexpect\w*\s*\(|\bfail\s*\(",
     ends=r"\bSystem\.exit\(|\.halt\(|\bexitProcess\(|@(Before|After)\w*\b|\bstatic\s*\{|\binit\s*\{",
-    form=Form(declares=r"@|(public|private|protected|internal|override|abstract|fun|test)\b|void \w+\(", depth=1),
+    form=Form(
+        declares=r"@|(public|private|protected|internal|override|abstract|fun|test)\b|void \w+\(",
+        depth=1,
+        rows=r"\{$|\b(asList|listOf|(List|Set|Stream)\.of)\($",
+    ),
 )
 _RUBY: Final = Language(
     declares=r"\b(?:it|specify|scenario|describe|context|test)\s*\(?\s*(?P<quote>['\"])(?P<name>.*?)(?P=quote)"
@@ -79,9 +87,7 @@ _RUBY: Final = Language(
     form=Form(
         declares=r"(it|specify|scenario|describe|context|test)\b|def \w|class |module |require",
         depth=-1,
-        comment="#",
-        brackets=False,
-        quoted=True,
+        writing=Writing(comment="#", brackets=False, quoted=True, long=True),
     ),
 )
 _PHP: Final = Language(
@@ -90,7 +96,10 @@ _PHP: Final = Language(
     focuses=r"->only\(",
     asserts=r"\bassert\w*\(|\bexpect\w*\(|->should\w*\(",
     ends=r"\b(exit|die)\b\s*[(;]|register_shutdown_function|\bfunction (setUp|tearDown)",
-    form=Form(declares=r"#\[|(public|private|protected|static|final|abstract) |function |(it|test)\(", quoted=True),
+    form=Form(
+        declares=r"#\[|(public|private|protected|static|final|abstract) |function |(it|test)\(",
+        writing=Writing(quoted=True, long=True),
+    ),
 )
 _C: Final = Language(
     declares=r"\b(?:TEST|TEST_F|TEST_P|TEST_CASE|SCENARIO|BOOST_AUTO_TEST_CASE|Fact|Theory)\s*\(?\s*(?P<name>[^){]*)"
@@ -100,7 +109,8 @@ _C: Final = Language(
     asserts=r"\b(ASSERT|EXPECT|CHECK|REQUIRE|BOOST_\w+|XCTAssert|assert|Assert)\w*[.(]|#expect|#require",
     ends=r"\b_?[eE]xit\(|\babort\(|\bEnvironment\.(Exit|FailFast)\(",
     form=Form(
-        declares=r"(TEST\w*|SCENARIO|BOOST_\w+|SECTION|Fact|Theory)\b|\[\w|@|(public|private|internal|static|func) "
+        declares=r"(TEST\w*|SCENARIO|BOOST_\w+|SECTION|Fact|Theory)\b|\[\w|@|(public|private|internal|static|func) ",
+        rows=r"\{$",
     ),
 )
 _SHELL: Final = Language(
@@ -109,7 +119,7 @@ _SHELL: Final = Language(
     focuses=r"bats:focus",
     asserts=r"\bassert\w*\b|\[\s|\[\[\s|\btest\s+-",
     ends=r"\bexit\b|^(setup|teardown)\w*\s*\(\)|\btrap\b",
-    form=Form(declares=r"@test |test_\w+\s*\(\)|function ", comment="#", quoted=True),
+    form=Form(declares=r"@test |test_\w+\s*\(\)|function ", writing=Writing("#", quoted=True, long=True)),
 )
 
 _LANGUAGES: Final[Mapping[str, Language]] = {
@@ -155,7 +165,7 @@ def compare(path: str, old: str | None, new: str | None) -> Iterator[Problem]:
         yield Problem("test_changed", "", detail, None, None)
         return
     told = re.compile(f"{language.skips}|{language.focuses}|{language.ends}")
-    for line in strange(old, new, replace(language.form, declares=f"{language.form.declares}|{language.asserts}")):
+    for line in strange(old, new, language.asserts, language.form):
         if not told.search(line):
             yield Problem("test_changed", "", f"added to what existing tests do: `{line[:120]}`", None, None)
 
@@ -171,12 +181,12 @@ def _suffix(path: str) -> str:
 
 
 def _lines(source: str | None, language: Language) -> list[str]:
-    stripped = (line.strip()[:_LINE_LIMIT] for line in (source or "").splitlines())
+    stripped = (line.strip()[:_LINE_LIMIT].removesuffix(",") for line in (source or "").splitlines())
     return [line for line in stripped if line and not _is_comment(line, language)]
 
 
 def _is_comment(line: str, language: Language) -> bool:
-    return line.startswith(language.form.comment) and not line.startswith(("//go:build", "// +build"))
+    return line.startswith(language.form.writing.comment) and not line.startswith(("//go:build", "// +build"))
 
 
 def _marked(lines: list[str], pattern: str) -> Counter[str]:

@@ -66,6 +66,74 @@ describe('calc', () => {
 })
 """
 GO = "package a\n\nfunc TestA(t *testing.T) {\n\tfor _, c := range []int{\n\t\t1,\n\t} {\n\t\tt.Fatal(c)\n\t}\n}\n"
+TABLE = """const cases = [
+  [1, 2],
+  [3, 4],
+]
+const more = {
+  'a b': 1,
+}
+const later = [
+  'x',
+]
+for (const [a, b] of cases) test(`${a}`, () => expect(f(a)).toBe(b))
+for (const key in more) test(key, () => expect(f(key)).toBe(more[key]))
+test('all', () => {
+  expect(f(9))
+    .toBe(
+      9,
+    )
+  assert.deepEqual(
+    f(1),
+    2,
+  )
+  expect(f()).toEqual([
+    7,
+  ])
+  if (later.includes('y')) work()
+})
+"""
+GO_TABLE = """package a
+
+func TestA(t *testing.T) {
+\ttests := []struct {
+\t\tname string
+\t\tf    func() int
+\t}{
+\t\t{"a", func() int { return 1 }},
+\t\t{
+\t\t\tname: "b",
+\t\t\tf: func() int {
+\t\t\t\treturn 2
+\t\t\t},
+\t\t},
+\t}
+\tfor _, tt := range tests {
+\t\tcheck(t, tt)
+\t}
+}
+"""
+RUST_TABLE = """#[test]
+fn a() {
+    for (x, y) in [
+        (1, 2),
+        (f(2), 3),
+    ] {
+        assert_eq!(f(x), y);
+    }
+}
+"""
+JAVA_TABLE = """class ATest {
+    @ParameterizedTest
+    @ValueSource(ints = {
+        1,
+        2
+    })
+    void a(int n) {
+        assertEquals(n, f(n));
+    }
+}
+"""
 RUST = """#[cfg(test)]
 mod tests {
     use super::*;
@@ -103,6 +171,29 @@ PHP = "<?php\nclass ATest extends T\n{\n    public function testA()\n    {\n    
         ("a_spec.rb", RUBY, "    expect", "    next\n"),
         ("a_spec.rb", RUBY, "  it", "  before do\n    fake\n  end\n"),
         ("ATest.php", PHP, "        $this", "        return;\n"),
+        ("a.test.js", JS, "    expect", "    expect(1).toBe(1); return\n"),
+        ("a.test.js", JS, "    expect", "    if (0)\n"),
+        ("a.test.js", JS, "    expect", "    `\n    ` && \n"),
+        ("a.test.js", JS.replace("{ add }", "{\n  add,\n}"), "  add,", "  expect,\n"),
+        ("a.test.js", TABLE, "    .toBe(", "  expect(9)\n"),
+        ("a.test.js", TABLE, "    2,\n  )", "    2,\n"),
+        ("a.test.js", TABLE, "    7,", "    8,\n"),
+        ("a.test.js", TABLE, "  'x',", "  'y',\n"),
+        ("a.test.js", TABLE, "]\nconst more", "  [(cases.length = 0), 1],\n"),
+        ("a.test.js", TABLE, "]\nconst more", "  [cases.pop(), 1],\n"),
+        ("a.test.js", TABLE, "]\nconst more", "  [`${cases.pop()}`, 1],\n"),
+        ("a.test.js", TABLE, "]\nconst more", "  ...others,\n"),
+        ("a.test.js", TABLE, "}\nconst later", "  'a b': 2,\n"),
+        ("a.test.js", TABLE, "}\nconst later", "  'a\\x20b': 2,\n"),
+        ("a_test.go", GO_TABLE, "\t\tcheck", '\t\tif tt.name == "a" {\n\t\t\tcontinue\n\t\t}\n'),
+        ("a_test.go", GO_TABLE.replace("range tests", "range tests[1:]"), '\t\t{"a"', '\t\t{"b", nil},\n'),
+        ("a.rs", RUST_TABLE, "        (f(2)", "        (return, 3),\n"),
+        ("a.rs", RUST_TABLE, "#[test]", "#[ignore]\n"),
+        ("a.rs", RUST, "    fn a", "    #[case(1)] #[cfg(none)]\n"),
+        ("ATest.java", JAVA, "    void adds", "    @Test(enabled = no)\n"),
+        ("a.rs", RUST, "        assert_eq!", "        use fake::*;\n"),
+        ("ATest.java", JAVA, "    @Test", "    void assertEquals(int a, int b) {\n    }\n\n"),
+        ("ATest.java", JAVA, "    @Test", "    {\n        fake();\n    }\n\n"),
     ],
 )
 def test_what_is_added_to_tests_of_other_languages(path: str, old: str, before: str, added: str) -> None:
@@ -143,15 +234,38 @@ def test_what_is_added_to_tests_of_other_languages(path: str, old: str, before: 
             "    public",
             "    public function testB(): void\n    {\n        $this->fail('{');\n    }\n\n",
         ),
+        ("a.test.js", TABLE, "  [3, 4]", "  [5, 6],\n"),
+        ("a.test.js", TABLE, "  'a b'", "  'c': 2,\n"),
+        ("a.test.js", TABLE.replace("4],", "4]"), "]\nconst more", "  [5, 6]\n"),
+        (
+            "a_test.go",
+            GO_TABLE,
+            '\t\t{"a"',
+            '\t\t{\n\t\t\tname: "c",\n\t\t\tf: func() int {\n\t\t\t\treturn g(3)\n\t\t\t},\n\t\t},\n',
+        ),
+        ("a.rs", RUST_TABLE, "        (f(2)", "        (f(3), 4),\n"),
+        ("a.rs", "#[rstest]\n#[case(1)]\nfn a(#[case] n: u8) {\n    assert!(f(n));\n}\n", "fn a", "#[case(2)]\n"),
+        ("ATest.java", JAVA_TABLE, "        2", "        3,\n"),
+        ("ATest.java", JAVA, "    @Test", '    @SuppressWarnings("x")\n'),
     ],
 )
 def test_declarations_may_be_added_to_tests_of_other_languages(path: str, old: str, before: str, added: str) -> None:
     assert not list(other_tests.compare(path, old, old.replace(before, added + before, 1)))
 
 
+def test_what_only_has_another_place_is_no_finding() -> None:
+    one, other = "import a from 'a'\n", "import b from 'b'\n"
+    tests = "".join(f"test('{n}', () => {{\n  expect({n}).toBe({n})\n}})\n" for n in range(3))
+    assert not list(other_tests.compare("a.test.js", one + other + tests, other + one + tests))
+    assert not list(other_tests.compare("a.test.js", one + tests, one + tests.replace("\n  ", "\n    ")))
+    body = "test('a', () => {\n  x = f()\n  expect(x).toBe(1)\n  x = g()\n})\n"
+    moved = "test('a', () => {\n  x = f()\n  x = g()\n  expect(x).toBe(1)\n})\n"
+    assert list(other_tests.compare("a.test.js", body, moved))
+
+
 def test_a_file_of_any_content_is_compared_in_bounded_time() -> None:
     """Each would take minutes or hours if time grew with the square of the lines."""
-    many = 100_000
+    many = 30_000
     same = list(other_tests.compare("a.test.js", "x();\n" * many, "x();\n" * (many + 9)))
     assert [problem.kind for problem in same] == ["test_changed"]
     assert list(other_tests.compare("a.test.js", "x();\n", "x();\n" + "/*\n" * many))
