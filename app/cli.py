@@ -36,6 +36,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "map": Entry("app.cli_index", "An overview that fits a number of tokens."),
     },
     "Serve GitHub": {
+        "setup": Entry("app.commands.setup", "Have GitHub make the App, and keep its key."),
         "serve": Entry("app.commands.serve", "Run the GitHub App: webhooks in, pull requests out."),
         "runner": Entry("app.commands.runner", "Carry out one run of a service inside a job of GitHub Actions."),
         "demo": Entry("app.commands.demo", "Label an issue on the embedded GitHub, watch it become a pull request."),

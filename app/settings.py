@@ -23,7 +23,7 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from agent.errors import OperatorError
+from agent.errors import OperatorError, UserError
 from agent.types import Budget, ModelEndpoint
 from agent.verify.registries import places
 
@@ -52,6 +52,18 @@ def _web_url(value: str, name: str) -> str:
     if url.username or url.password:
         raise ValueError(f"{name} must not hold a user name or password")
     return value.rstrip("/")
+
+
+def web_address(value: str, name: str) -> str:
+    """``value`` of the option ``name`` as a web address without a trailing slash.
+
+    Raises:
+        UserError: it is none.
+    """
+    try:
+        return _web_url(value, name)
+    except ValueError as error:
+        raise UserError(str(error)) from error
 
 
 class SearchSettings(BaseSettings):

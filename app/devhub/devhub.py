@@ -6,16 +6,14 @@ so their actions are announced to the Apps.
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.asymmetric import rsa
-
-from app.devhub import auth, events, people, webhooks
+from app.devhub import apps, auth, events, people, webhooks
+from app.devhub.apps import PERMISSIONS as PERMISSIONS
+from app.devhub.apps import AppKeys as AppKeys
+from app.devhub.apps import new_key as new_key
 from app.devhub.errors import not_found
 from app.devhub.faults import Faults
 from app.devhub.hub import Hub
@@ -28,46 +26,6 @@ from app.devhub.records import (
 )
 from app.devhub.repo import Files as Files
 from app.devhub.repo import Repo as Repo
-
-PERMISSIONS: Mapping[str, str] = {
-    "actions": "write",
-    "checks": "write",
-    "contents": "write",
-    "issues": "write",
-    "metadata": "read",
-    "pull_requests": "write",
-    "statuses": "write",
-}
-SLUG = "graftsmith"
-EVENTS = (
-    *("check_run", "create", "delete", "issue_comment", "issues", "pull_request", "pull_request_review"),
-    *("pull_request_review_comment", "push", "repository", "workflow_run"),
-)
-
-
-@dataclass(frozen=True)
-class AppKeys:
-    """What somebody who runs an App has of it."""
-
-    id: int
-    slug: str
-    private_key: str
-    webhook_secret: str
-
-
-def new_key() -> str:
-    """A private key for an App, PEM."""
-    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
-    kind = serialization.PrivateFormat.TraditionalOpenSSL
-    return key.private_bytes(serialization.Encoding.PEM, kind, serialization.NoEncryption()).decode()
-
-
-def _public(private_key: str) -> str:
-    # The key is the caller's own; checking its numbers takes longer than everything else here.
-    key = serialization.load_pem_private_key(
-        private_key.encode(), None, unsafe_skip_rsa_key_validation=True
-    ).public_key()
-    return key.public_bytes(serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo).decode()
 
 
 class DevHub:
@@ -125,27 +83,12 @@ class DevHub:
         webhook_url: str = "",
         private_key: str = "",
         permissions: Mapping[str, str] = PERMISSIONS,
-        subscribed: tuple[str, ...] = EVENTS,
+        subscribed: tuple[str, ...] = apps.EVENTS,
     ) -> AppKeys:
         """Register an App; its key is made unless it is given."""
-        key, secret = private_key or new_key(), secrets.token_hex(20)
-        with self.hub.store.transaction():
-            app = self.hub.store.add(
-                App(
-                    slug=SLUG,
-                    name=SLUG,
-                    owner_id=self.user("operator").id,
-                    bot_id=self.user(f"{SLUG}[bot]", type="Bot").id,
-                    public_key=_public(key),
-                    webhook_url=webhook_url,
-                    webhook_secret=secret,
-                    permissions=dict(permissions),
-                    events=subscribed,
-                    created_at=self.hub.stamp(),
-                )
-            )
-            events.ping(self.hub, app)
-        return AppKeys(app.id, SLUG, key, secret)
+        return apps.new_app(
+            self.hub, webhook_url=webhook_url, private_key=private_key, permissions=permissions, subscribed=subscribed
+        )
 
     def set_webhook(self, app_id: int, url: str) -> None:
         """Where the App's deliveries go from now on; those that wait go there too."""

@@ -42,6 +42,8 @@ class Hub:
         self.clock = Clock()
         self.secret = secrets.token_bytes(32)
         """Signs links that this process gives out."""
+        self.app_codes: dict[str, tuple[int, str, float]] = {}
+        """Code → an App that was made from a manifest, its key, and until when the code is good."""
         self.faults = Faults()
         self.base_url = "http://devhub.localhost"
         """Set when the server knows its port."""

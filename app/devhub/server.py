@@ -19,7 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.devhub import auth, git_http, graphql, identity, issues
+from app.devhub import auth, git_http, graphql, identity, issues, manifests
 from app.devhub.errors import DOCS, Moved, Refused, forbidden, not_found
 from app.devhub.hub import API, Hub
 from app.devhub.limits import RateLimit
@@ -243,6 +243,9 @@ class Root:
             await response(scope, receive, send)
         elif path.startswith(f"{identity.PATH}/"):
             response = await self._identities.serve(Request(scope, receive))
+            await response(scope, receive, send)
+        elif manifests.PATH.fullmatch(path) and scope["method"] == "POST":  # a form of another site, as it has to be
+            response = await manifests.serve(self._hub, Request(scope, receive))
             await response(scope, receive, send)
         elif git:
             response = await git_http.serve(self._hub, Request(scope, receive), git)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from app.devhub import manifests
 from app.devhub.rest import Operation
 from app.devhub.routes import (
     actions,
@@ -19,6 +20,7 @@ from app.devhub.routes import (
 OPERATIONS: tuple[Operation, ...] = (
     *meta.OPERATIONS,
     *apps.OPERATIONS,
+    *manifests.OPERATIONS,
     *repositories.OPERATIONS,
     *issues.OPERATIONS,
     *reviews.OPERATIONS,  # before pulls, whose numbers would match ``comments``

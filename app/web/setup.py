@@ -1,0 +1,107 @@
+"""The page from which a person has GitHub make the App; its key is kept when the browser comes back.
+
+It is served on this machine for as long as that takes. Only the browser that was sent from here comes back with the
+state that is expected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import secrets
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.routing import Route
+
+from agent.errors import GraftsmithError
+from app.github import manifest
+from app.github.manifest import NewApp
+
+_HERE = Path(__file__).parent
+
+
+@dataclass(frozen=True)
+class Wish:
+    """The App that is to be made.
+
+    Args:
+        github: web address of the GitHub that is to make it.
+        organization: whose App it becomes; empty for the person's own.
+        service_url: where the service will be reached.
+        page_url: where the browser reaches this page.
+        files: where its key and settings will be, for people.
+    """
+
+    name: str
+    github: str
+    organization: str
+    service_url: str
+    page_url: str
+    permissions: Mapping[str, str]
+    events: Sequence[str]
+    files: str
+
+
+def application(wish: Wish, keep: Callable[[NewApp], None], done: Callable[[], None]) -> Starlette:
+    """The page.
+
+    Args:
+        keep: stores the App; may raise a ``GraftsmithError``, which the page shows.
+        done: called when it is stored, and the page has been sent.
+    """
+    state = secrets.token_urlsafe(24)
+    templates = Environment(
+        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    headers = {
+        "content-security-policy": f"default-src 'none'; style-src 'self'; form-action {wish.github}; base-uri 'none'; "
+        "frame-ancestors 'none'",
+        "referrer-policy": "no-referrer",
+        "cache-control": "no-store",
+    }
+
+    def page(title: str, status: int = 200, **values: object) -> Response:
+        usual = {"form": "", "installed_at": "", "problem": "", "files": wish.files}
+        return HTMLResponse(
+            templates.get_template("setup.html").render(title=title, **{**usual, **values}), status, headers
+        )
+
+    async def begin(_request: Request) -> Response:
+        wanted = manifest.manifest(
+            wish.name,
+            service_url=wish.service_url,
+            back_url=f"{wish.page_url}/created",
+            permissions=wish.permissions,
+            events=wish.events,
+        )
+        return page(
+            "A GitHub App of your own",
+            form=manifest.form_url(wish.github, wish.organization, state),
+            manifest=json.dumps(wanted),
+            permissions=sorted(wish.permissions.items()),
+            events=", ".join(name.replace("_", " ") for name in sorted(wish.events)),
+            webhook=f"{wish.service_url}/webhooks",
+        )
+
+    async def created(request: Request) -> Response:
+        given = request.query_params
+        if not secrets.compare_digest(given.get("state", "").encode(), state.encode()):
+            return page("Not from here", 403, problem="This link belongs to another start of the set-up: begin anew.")
+        try:
+            made = await manifest.taken_up(wish.github, given.get("code", ""))
+            await asyncio.to_thread(keep, made)
+        except GraftsmithError as error:
+            return page("That did not work", 502, problem=str(error))
+        asyncio.get_running_loop().call_later(0.5, done)
+        return page(f"{made.slug} is there", installed_at=f"{made.html_url}/installations/new")
+
+    async def style(_request: Request) -> Response:
+        return FileResponse(_HERE / "setup.css", media_type="text/css")
+
+    return Starlette(routes=[Route("/", begin), Route("/created", created), Route("/setup.css", style)])
