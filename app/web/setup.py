@@ -60,8 +60,8 @@ def application(wish: Wish, keep: Callable[[NewApp], None], done: Callable[[], N
         loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     headers = {
-        "content-security-policy": f"default-src 'none'; style-src 'self'; form-action 'self' {wish.github}; base-uri 'none'; "
-        "frame-ancestors 'none'",
+        "content-security-policy": "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'; "
+        f"form-action 'self' {wish.github}",
         "referrer-policy": "no-referrer",
         "cache-control": "no-store",
     }

@@ -69,7 +69,7 @@ def test_one_button_makes_the_app_and_its_settings(
     env.write_text("OPENAI_MODEL=scripted\nOPENAI_API_KEY=k")
     with started(tmp_path, devhub, "--name", "Our Smith", "--actions") as (url, process):
         begun = read(url)
-        assert f"form-action 'self' {devhub.url};" in begun.headers["content-security-policy"]
+        assert f"form-action 'self' {devhub.url}" in begun.headers["content-security-policy"]
         back = pressed(begun.text)
         assert back.status_code == 302
         done = read(back.headers["location"])
