@@ -14,6 +14,8 @@ from agent.errors import ToolRefusal
 NO_MATCH = "No match"
 _SHOWN_MATCHES = 8
 _SHOWN_LINES = 12
+_TOLD_APART = 3
+_SHOWN_CHARS = 200
 _COMPARED_LINES = 4000
 _SIMILAR = 0.5
 _WORD = re.compile(r"\w+")
@@ -73,12 +75,12 @@ def locate(text: str, search: str) -> Place:
     if len(exact) == 1:
         return Place(exact[0], exact[0] + len(search))
     if exact:
-        raise _ambiguous([line_of(text, start) for start in exact])
+        raise _ambiguous(text, [(start, start + len(search)) for start in exact])
     shifted = _shifted(text, search)
     if len(shifted) == 1:
         return shifted[0]
     if shifted:
-        raise _ambiguous([line_of(text, place.start) for place in shifted])
+        raise _ambiguous(text, [(place.start, place.end) for place in shifted])
     raise _missing(text, search)
 
 
@@ -149,12 +151,23 @@ def _shift(lines: list[str], wanted: list[str]) -> tuple[str, str] | None:
 # ── refusals ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _ambiguous(lines: list[int]) -> EditRefused:
+def _ambiguous(text: str, spans: list[tuple[int, int]]) -> EditRefused:
+    lines = [line_of(text, start) for start, _ in spans]
     shown = ", ".join(map(str, lines[:_SHOWN_MATCHES])) + (", …" if len(lines) > _SHOWN_MATCHES else "")
     listed = shown if len(lines) < 2 else " and ".join(shown.rsplit(", ", 1))
+    beside = _beside(text, spans) if len(spans) <= _TOLD_APART else ""
     return EditRefused(
-        f"{len(lines)} matches, lines {listed}", todo="Add neighbouring lines to the search text until it is unique"
+        f"{len(lines)} matches, lines {listed}",
+        todo=f"Add neighbouring lines to the search text until it is unique{beside}",
     )
+
+
+def _beside(text: str, spans: list[tuple[int, int]]) -> str:
+    """The lines before and behind each span: a next try needs no look."""
+    lines = text.split("\n")
+    numbers = {n for start, end in spans for n in (line_of(text, start) - 1, line_of(text, max(start, end - 1)) + 1)}
+    shown = "\n".join(f"{n}|{lines[n - 1][:_SHOWN_CHARS]}" for n in sorted(numbers) if 0 < n <= len(lines))
+    return f". The lines beside them are:\n{shown}" if shown else ""
 
 
 def _missing(text: str, search: str) -> EditRefused:

@@ -97,7 +97,11 @@ def test_binary_is_refused(data: bytes) -> None:
 
 def test_two_places_are_named() -> None:
     data = b"def dev():\n    debug = True\n\ndef prod():\n    debug = True\n"
-    assert "2 matches, lines 2 and 5" in refusal(data, "    debug = True", "    debug = False")
+    told = refusal(data, "    debug = True", "    debug = False")
+    assert "2 matches, lines 2 and 5" in told
+    assert told.split(" are:\n")[1].split("\n") == [
+        f"{n}|{line}" for n, line in enumerate(data.decode().split("\n"), 1) if n in (1, 3, 4, 6)
+    ]
     assert one(data, "def prod():\n    debug = True", "def prod():\n    debug = False").endswith(b"debug = False\n")
 
 
