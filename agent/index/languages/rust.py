@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from weakref import WeakKeyDictionary
 
 from agent.index.languages.base import Files, Language, Node, Pattern, line_of, parent, text, wheel
 from agent.index.record import Import
@@ -58,10 +59,27 @@ def _resolve(item: Import, path: str, files: Files) -> list[str]:
         while parts and parts[0] == "super":
             here, parts = parent(here), parts[1:]
         return _walk(here, parts, files)
+    if (folder := _packages(files).get(parts[0])) is not None:
+        return _walk(f"{folder}/src".lstrip("/"), parts[1:], files)
     for name in (parts[0], parts[0].replace("_", "-")):
         for lib in files.ending(f"{name}/src/lib.rs")[:1]:
             return _walk(parent(lib), parts[1:], files) or [lib]
     return _walk(here, parts, files)
+
+
+_NAMED = re.compile(r"^\[(?:package|lib)\][^\[]*?^name\s*=\s*[\"']([\w-]+)[\"']", re.MULTILINE)
+_KNOWN: WeakKeyDictionary[Files, Mapping[str, str]] = WeakKeyDictionary()
+"""A tree has thousands of imports and few crates."""
+
+
+def _packages(files: Files) -> Mapping[str, str]:
+    """The crates of the tree as code names them → their folders: a test beside ``src`` names its own crate so."""
+    found = _KNOWN.get(files)
+    if found is None:
+        manifests = files.ending("Cargo.toml")[::-1]  # of two crates of one name the outer is meant
+        named = ((name, parent(path)) for path in manifests for name in _NAMED.findall(files.text(path)))
+        found = _KNOWN[files] = {name.replace("-", "_"): folder for name, folder in named}
+    return found
 
 
 def _walk(folder: str, parts: list[str], files: Files) -> list[str]:

@@ -174,6 +174,8 @@ def test_definitions_and_imports(language: str) -> None:
         (("src/lib.rs", "src/a/mod.rs", "src/b.rs"), ("src/b.rs", "use crate::a::f;"), "src/a/mod.rs"),
         (("src/lib.rs", "src/a.rs", "src/a/c.rs"), ("src/a/c.rs", "use super::f;"), "src/a.rs"),
         (("k/src/lib.rs", "k/src/z.rs", "m/src/main.rs"), ("m/src/main.rs", "use k::z::f;"), "k/src/z.rs"),
+        (("Cargo.toml", "src/lib.rs", "src/a.rs"), ("tests/it.rs", "use my_crate::a::f;"), "src/a.rs"),
+        (("x/core/Cargo.toml", "x/core/src/lib.rs"), ("app/src/main.rs", "use my_crate::f;"), "x/core/src/lib.rs"),
         (("s/main/java/a/b/C.java", "s/x/D.java"), ("s/x/D.java", "import a.b.C;"), "s/main/java/a/b/C.java"),
         (("inc/x/y.h", "src/z.c"), ("src/z.c", '#include "x/y.h"\n'), "inc/x/y.h"),
         (("src/y.hpp", "src/z.cpp"), ("src/z.cpp", '#include "y.hpp"\n'), "src/y.hpp"),
@@ -192,7 +194,8 @@ def test_definitions_and_imports(language: str) -> None:
 )
 def test_imports_lead_to_files(files: tuple[str, ...], source: tuple[str, str], target: str) -> None:
     path, text = source
-    contents = dict.fromkeys(files, "") | {path: text, "go.mod": "module ex.com/m\n"}
+    known = {"go.mod": "module ex.com/m\n", "Cargo.toml": '[package]\nversion = "1"\nname = "my-crate"\n[lib]\n'}
+    contents = {name: known.get(name.rpartition("/")[2], "") for name in files} | {path: text}
     records = {}
     for name, content in contents.items():
         language = language_by_name(name)
