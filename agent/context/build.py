@@ -17,10 +17,10 @@ from agent.context.documents import asked, documents
 from agent.context.fence import fence
 from agent.context.issue import read_issue
 from agent.context.lexical import Lexical, query_of
+from agent.context.names import plain
 from agent.context.overview import conventions, cut, facts
 from agent.context.rerank import rerank
 from agent.context.search import FunctionHit, SearchResult
-from agent.context.signals import plain
 from agent.index.history import Commit
 from agent.index.index import Index
 from agent.index.record import Record, Symbol

@@ -12,7 +12,7 @@ import numpy as np
 
 from agent.context.issue import read_issue
 from agent.context.lexical import Lexical, damped, query_of
-from agent.context.signals import plain
+from agent.context.names import plain
 from agent.index.index import Index
 from agent.index.words import Stems, words
 from agent.paths import is_prose

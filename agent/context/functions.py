@@ -12,7 +12,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from agent.context.signals import Evidence, plain, reached
+from agent.context.names import plain
+from agent.context.places import reached
+from agent.context.signals import Evidence
 from agent.index.corpus import Floats
 from agent.index.record import Symbol
 from agent.index.words import parts, words

@@ -6,9 +6,7 @@ endpoint refuses is split, and in the end left out: the other signals still find
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol
@@ -17,12 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agent.context.issue import Issue
+from agent.context.vectors import Vector, Vectors
 from agent.errors import GraftsmithError
 from agent.index.corpus import Floats
 from agent.index.index import Index
 from agent.model.tokens import estimate_tokens
-
-Vector = NDArray[np.float32]
 
 PIECE_TOKENS = 1_000
 """A longer chunk is embedded in pieces; its vector is their mean."""
@@ -73,59 +70,6 @@ class Embedder(Protocol):
 
 class InputRefused(GraftsmithError):
     """One of the inputs is too long, empty or otherwise not to the endpoint's liking."""
-
-
-class Vectors:
-    """Vectors by key in one SQLite file of their own. A damaged one is made anew; where it can't be used, as while
-    somebody locks it, they are kept in memory."""
-
-    def __init__(self, path: Path | None, model: str) -> None:
-        self._model = model
-        self._db = _opened(path)
-
-    def get(self, keys: Iterable[str]) -> dict[str, Vector]:
-        found: dict[str, Vector] = {}
-        with contextlib.suppress(sqlite3.Error):
-            for key in keys:
-                asked = "SELECT data FROM vectors WHERE model = ? AND key = ?"
-                for (data,) in self._db.execute(asked, (self._model, key)):
-                    found[key] = np.frombuffer(data, dtype="<f2").astype(np.float32)
-        return found
-
-    def put(self, vectors: Mapping[str, Vector]) -> None:
-        rows = [(self._model, key, vector.astype("<f2").tobytes()) for key, vector in vectors.items()]
-        with contextlib.suppress(sqlite3.Error), self._db:
-            self._db.executemany("INSERT OR REPLACE INTO vectors VALUES (?, ?, ?)", rows)
-
-    def forget(self) -> None:
-        """Drop this model's vectors: its dimension changed."""
-        with contextlib.suppress(sqlite3.Error), self._db:
-            self._db.execute("DELETE FROM vectors WHERE model = ?", (self._model,))
-
-    def close(self) -> None:
-        self._db.close()
-
-
-def _opened(path: Path | None) -> sqlite3.Connection:
-    with contextlib.suppress(sqlite3.OperationalError, OSError):
-        try:
-            return _connected(path or ":memory:")
-        except sqlite3.DatabaseError as error:
-            if path is None or isinstance(error, sqlite3.OperationalError):
-                raise
-            path.unlink()
-            return _connected(path)
-    return _connected(":memory:")
-
-
-def _connected(place: Path | str) -> sqlite3.Connection:
-    db = sqlite3.connect(place, timeout=1.0)
-    try:
-        db.execute("CREATE TABLE IF NOT EXISTS vectors (model TEXT, key TEXT, data BLOB, PRIMARY KEY (model, key))")
-    except sqlite3.Error:
-        db.close()
-        raise
-    return db
 
 
 class Semantic:

@@ -15,8 +15,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.context.issue import read_issue
+from agent.context.names import titled
+from agent.context.places import mentioned_paths, named_files
 from agent.context.rank import KEPT, LOOKED_AT, Ranked, best_first, second_look
-from agent.context.signals import mentioned_paths, named_files, titled
 from agent.index.history import Commit, parse_log, read_history
 from tests.unit.index.helpers import index_of
 
