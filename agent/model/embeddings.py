@@ -54,6 +54,16 @@ class OpenAIEmbedder:
         """See :class:`agent.context.semantic.Embedder`."""
         if self._meter:
             self._meter.check()
+        reply = self._answer(texts)
+        if self._meter:
+            self._meter.record(_usage(self.model, texts, reply))
+        vectors = {item.index: item.embedding for item in reply.data}
+        if sorted(vectors) != list(range(len(texts))):
+            raise OperatorError("The embedding endpoint answered with other vectors than asked for")
+        return [list(vectors[i]) for i in range(len(texts))]
+
+    def _answer(self, texts: Sequence[str]) -> openai.types.CreateEmbeddingResponse:
+        """The endpoint's, after some tries; every failure leaves as one of our errors."""
         retrying = Retrying(
             retry=retry_if_exception_type(_PASSING),
             stop=stop_after_attempt(self._tries),
@@ -61,7 +71,7 @@ class OpenAIEmbedder:
             reraise=True,
         )
         try:
-            reply = retrying(
+            return retrying(
                 self._openai.embeddings.create, model=self.model, input=list(texts), encoding_format="float"
             )
         except openai.APIStatusError as error:
@@ -78,12 +88,6 @@ class OpenAIEmbedder:
             ) from None
         except openai.OpenAIError as error:
             raise RetryLater("The embedding endpoint can't be reached", why=type(error).__name__) from None
-        if self._meter:
-            self._meter.record(_usage(self.model, texts, reply))
-        vectors = {item.index: item.embedding for item in reply.data}
-        if sorted(vectors) != list(range(len(texts))):
-            raise OperatorError("The embedding endpoint answered with other vectors than asked for")
-        return [list(vectors[i]) for i in range(len(texts))]
 
     def close(self) -> None:
         self._openai.close()

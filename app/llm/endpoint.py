@@ -20,6 +20,7 @@ from starlette.types import Receive, Scope, Send
 
 from agent.budget import BudgetReached
 from agent.model import faults, wire
+from agent.model.stream import ServerSentEvents
 from agent.model.tokens import estimate_tokens
 from agent.model.types import CallUsage
 from agent.types import ModelEndpoint
@@ -242,7 +243,7 @@ class _Streamed(StreamingResponse):
             await self._call.settle()
 
     async def _passed_on(self) -> AsyncIterator[bytes]:
-        events, last = wire.ServerSentEvents(), b""
+        events, last = ServerSentEvents(), b""
         try:
             async for line in self._answer.lines():
                 if line.strip() == _DONE:
@@ -259,7 +260,7 @@ class _Streamed(StreamingResponse):
         yield last
 
 
-def _look(assembly: wire.Assembly, events: wire.ServerSentEvents, line: bytes) -> None:
+def _look(assembly: wire.Assembly, events: ServerSentEvents, line: bytes) -> None:
     data = events.feed(line.decode("utf-8", "replace").rstrip("\r\n"))
     payload = faults.decoded(data) if data else None
     if isinstance(payload, dict):

@@ -20,8 +20,9 @@ from agent.budget import BudgetReached
 from agent.config import parse
 from agent.errors import OperatorError, UserError
 from agent.model import errors
-from agent.model.client import CallLimits, ModelClient
+from agent.model.client import ModelClient
 from agent.model.embeddings import OpenAIEmbedder
+from agent.model.link import CallLimits
 from agent.model.scripted import serve
 from agent.model.types import Message
 from agent.types import Budget, ModelEndpoint, Price

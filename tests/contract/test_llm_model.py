@@ -11,8 +11,9 @@ import pytest
 
 from agent.errors import GraftsmithError
 from agent.events import EventLog
-from agent.model.client import CallLimits, ModelClient
+from agent.model.client import ModelClient
 from agent.model.errors import ContextTooLong
+from agent.model.link import CallLimits
 from agent.model.recorded import RecordedModel
 from agent.model.scripted import serve
 from agent.model.types import Finish, Message, Model, Reply

@@ -21,8 +21,9 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from agent import outside
 from agent.errors import GraftsmithError, OperatorError
 from agent.git import Git
-from agent.model.client import CallLimits, ModelClient
+from agent.model.client import ModelClient
 from agent.model.embeddings import OpenAIEmbedder
+from agent.model.link import CallLimits
 from agent.model.types import Message
 from agent.types import ModelEndpoint
 from app.github.api import Connections

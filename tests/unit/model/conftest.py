@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from agent.model.client import CallLimits, ModelClient
+from agent.model.client import ModelClient
+from agent.model.link import CallLimits
 from agent.types import ModelEndpoint
 
 KEY = "sk-secret-0123456789"

@@ -13,7 +13,8 @@ import pytest
 from agent.budget import BudgetReached, Meter
 from agent.errors import GraftsmithError, OperatorError
 from agent.model import errors
-from agent.model.client import RESTARTED, CallLimits, ModelClient, pause
+from agent.model.client import RESTARTED, ModelClient, pause
+from agent.model.link import CallLimits
 from agent.model.types import Finish, Message, Reply, ToolCall
 from agent.types import Budget, ModelEndpoint
 from tests.support.endpoint import delta, drop, endpoint, error, http, reply, silence, stream, trickle

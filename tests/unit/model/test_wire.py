@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 
 from agent.errors import GraftsmithError
 from agent.model.errors import MalformedReply
+from agent.model.stream import Lines, ServerSentEvents, payloads
 from agent.model.tokens import estimate_tokens
 from agent.model.types import Message, Reply, ToolCall
-from agent.model.wire import Assembly, Dialect, Lines, Request, ServerSentEvents, input_tokens, parameters, payloads
+from agent.model.wire import Assembly, Dialect, Request, input_tokens, parameters
 
 KEYS = [
     *("choices", "delta", "message", "content", "text", "refusal", "reasoning", "index", "finish_reason"),
