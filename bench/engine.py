@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -32,6 +32,7 @@ from agent.index.index import Index
 from agent.index.indexer import indexed
 from agent.index.source import TreeSource
 from agent.model.scripted import serve
+from agent.record import read_events
 from agent.tools import REGISTRY, ToolContext, call
 from agent.tree import BaseTree
 from agent.types import Plan, PlanStep
@@ -209,7 +210,7 @@ def _one_run(repository: Repository, folder: Path) -> tuple[float, float, float,
             time.sleep(0.02)
         wall = time.perf_counter() - began
     newest = max((state / "local").iterdir(), key=lambda run: run.stat().st_mtime_ns)
-    return wall, peak, cpu, list(_events(newest / "events.jsonl"))
+    return wall, peak, cpu, [event for _, event in read_events(newest / "events.jsonl")]
 
 
 def _steps() -> list[dict[str, Any]]:
@@ -239,12 +240,6 @@ def _own_cpu(pid: int) -> float:
         return _ticks(pid)
     except OSError:
         return 0.0
-
-
-def _events(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            yield json.loads(line)
 
 
 if __name__ == "__main__":

@@ -6,17 +6,15 @@ took beyond git in the run, the target's own tests and the set-up is ours; the f
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
-from typing import Any
 
+from agent.record import read_events
 from app.demo.scene import LABEL, Scene, scene
 
 GOAL_HELP_S, GOAL_IDLE_MB, GOAL_OVERHEAD_S = 0.3, 150, 3.0
@@ -82,7 +80,7 @@ def _report_job(name: str, stage: Scene) -> None:
     while (job := stage.job()) is None or (before and job.id == before.id) or job.ending is None:
         time.sleep(0.02)
     took = time.perf_counter() - started
-    events = list(_events(stage.service_dir / "jobs" / job.id / "run-1" / "events.jsonl"))
+    events = [event for _, event in read_events(stage.service_dir / "jobs" / job.id / "run-1" / "events.jsonl")]
     runs = [e["run"]["seconds"] for e in events if e["kind"] == "test_run" and not e.get("kept")]
     setup = sum(event["seconds"] for event in events if event.get("text") == "set-up command")
     git = sum(event["seconds"] for event in events if event.get("text") == "git")
@@ -92,12 +90,6 @@ def _report_job(name: str, stage: Scene) -> None:
         f"+ {setup:.1f} s set-up + {git:.1f} s git + {ours:.1f} s ours ({job.ending.outcome})"
         f"    goal: ours ≤ {GOAL_OVERHEAD_S} s"
     )
-
-
-def _events(path: Path) -> Iterator[dict[str, Any]]:
-    with path.open(encoding="utf-8") as lines:
-        for line in lines:
-            yield json.loads(line)
 
 
 if __name__ == "__main__":
