@@ -43,6 +43,7 @@ SECTIONS: dict[str, dict[str, Entry]] = {
         "devhub": Entry("app.commands.devhub", "Run the embedded GitHub alone."),
     },
     "Look closer": {
+        "jobs": Entry("app.commands.jobs", "What the service was asked for, how it ended, and what it cost."),
         "show": Entry("app.commands.show", "Print a run's event log for a person."),
         "replay": Entry("app.commands.replay", "Run a recorded run again, offline, and say where it differs."),
         "tools": Entry("app.commands.tools", "The tools that the model has, from the registry."),

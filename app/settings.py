@@ -135,6 +135,20 @@ class MachineSettings(BaseSettings):
         return value.expanduser().absolute()
 
 
+class StoreSettings(MachineSettings):
+    """Where jobs are kept."""
+
+    database_url: str | None = Field(default=None, validation_alias="GRAFTSMITH_DATABASE_URL")
+    """``postgresql://…`` for several machines; without it, SQLite under ``state_dir``."""
+
+    @field_validator("database_url")
+    @classmethod
+    def _check_database_url(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("postgresql://", "postgresql+psycopg://")):
+            raise ValueError("only postgresql://user@host/name works here; without it SQLite is used")
+        return value
+
+
 class RunnerSettings(MachineSettings):
     """What ``graftsmith runner`` needs inside a job of GitHub Actions, which sets the first two."""
 
@@ -230,7 +244,7 @@ class EngineSettings(SearchSettings, MachineSettings):
         )
 
 
-class Settings(EngineSettings):
+class Settings(EngineSettings, StoreSettings):
     """What ``graftsmith serve`` needs."""
 
     app_id: int = Field(gt=0, validation_alias="APP_ID")
@@ -241,8 +255,6 @@ class Settings(EngineSettings):
 
     host: str = Field(default="127.0.0.1", validation_alias="GRAFTSMITH_HOST")
     port: int = Field(default=8000, ge=0, le=65535, validation_alias="GRAFTSMITH_PORT")
-    database_url: str | None = Field(default=None, validation_alias="GRAFTSMITH_DATABASE_URL")
-    """``postgresql://…`` for several machines; without it, SQLite under ``state_dir``."""
     runner: Literal["local", "actions"] = Field(default="local", validation_alias="GRAFTSMITH_RUNNER")
     """Where code under test is run: on this machine, or by GitHub Actions in the repository's own workflow."""
     public_url: str | None = Field(default=None, validation_alias="GRAFTSMITH_PUBLIC_URL", validate_default=True)
@@ -309,13 +321,6 @@ class Settings(EngineSettings):
         """``public_url`` where runs are carried out elsewhere."""
         assert self.public_url is not None, "checked when the settings were read"
         return self.public_url
-
-    @field_validator("database_url")
-    @classmethod
-    def _check_database_url(cls, value: str | None) -> str | None:
-        if value is not None and not value.startswith(("postgresql://", "postgresql+psycopg://")):
-            raise ValueError("only postgresql://user@host/name works here; without it SQLite is used")
-        return value
 
     @field_validator("allowed_bots", mode="before")
     @classmethod
@@ -398,7 +403,7 @@ def load(kind: type[S], *, env_file: Path | None = Path(".env")) -> S:
 
     Args:
         kind: ``Settings`` for the server, ``EngineSettings`` for a run without GitHub, ``SearchSettings`` for a search,
-            ``RunnerSettings`` inside a workflow.
+            ``RunnerSettings`` inside a workflow, ``StoreSettings`` to look at jobs.
         env_file: read below the environment's own values; may be missing.
 
     Raises:
@@ -406,7 +411,7 @@ def load(kind: type[S], *, env_file: Path | None = Path(".env")) -> S:
     """
     given = _from_file(env_file)
     problems = list(_unknown_names(given))
-    if kind is not Settings:  # started in a checkout, and its file may be anybody's
+    if issubclass(kind, SearchSettings) and kind is not Settings:  # started in a checkout, whose file may be anybody's
         problems += _lures(given)
     try:
         settings = kind(_env_file=env_file)

@@ -17,7 +17,7 @@ from app.github import GitHubApp, WorkflowTokens
 from app.github.oidc import issuer
 from app.jobs.executor import Executor, claim_identity
 from app.jobs.room import Room
-from app.jobs.store import JobStore, sqlite_url
+from app.jobs.store import JobStore, database_url
 from app.llm.endpoint import Gateway, GatewayConfig
 from app.llm.endpoint import routes as llm_routes
 from app.llm.ledger import RunMeters
@@ -52,7 +52,10 @@ def build(settings: Settings, *, port: int) -> Service:
     """
     root, days = settings.state_dir, settings.keep_days
     identity, lock = claim_identity(root / "workers")
-    store = JobStore(_database(settings, "jobs"), room=Room(settings.max_waiting, settings.max_waiting_per_person))
+    store = JobStore(
+        database_url(settings.database_url, root, "jobs"),
+        room=Room(settings.max_waiting, settings.max_waiting_per_person),
+    )
     meters = RunMeters(load_prices(settings.prices))
     token_secret = secrets.token_urlsafe(48)
     gateway = _gateway(settings, meters, token_secret)
@@ -70,7 +73,7 @@ def build(settings: Settings, *, port: int) -> Service:
     executor = Executor(
         store,
         GitHubSteps(site, runs),
-        database_url=_database(settings, "dbos"),
+        database_url=database_url(settings.database_url, root, "dbos"),
         identity=identity,
         concurrency=settings.concurrency,
     )
@@ -84,11 +87,6 @@ def build(settings: Settings, *, port: int) -> Service:
         beside=(partial(housekeeping.forever, store, site.files, days * DAY_S),) if days else (),
     )
     return Service(app, store, lock, site.github)
-
-
-def _database(settings: Settings, name: str) -> str:
-    """The operator's database, or a file of ours."""
-    return settings.database_url or sqlite_url(settings.state_dir / "database" / f"{name}.sqlite")
 
 
 def _github(settings: Settings) -> GitHubApp:

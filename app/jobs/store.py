@@ -529,6 +529,11 @@ def open_engine(url: str) -> sa.Engine:
     return engine
 
 
+def database_url(given: str | None, state_dir: Path, name: str) -> str:
+    """The operator's database, or the file ``name`` of ours."""
+    return given or sqlite_url(state_dir / "database" / f"{name}.sqlite")
+
+
 def sqlite_url(path: Path) -> str:
     """The URL of a database file; its folder is made, for us alone."""
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
