@@ -11,7 +11,6 @@ from typing import Any
 
 import click
 from rich.markup import escape
-from rich.table import Column, Table
 
 from app.jobs.store import JobStore, database_url
 from app.jobs.types import Job, JobState
@@ -84,28 +83,22 @@ def _seconds(job: Job) -> float | None:
 
 
 def _show(console: Terminal, jobs: Sequence[Job]) -> None:
-    table = Table("asked", Column("where", overflow="fold"), "what", "by", "how it ended", "took", "cost", "job")
     for job in jobs:
         seconds, command = _seconds(job), job.command
+        at = datetime.fromtimestamp(job.created_at).strftime("%Y-%m-%d %H:%M")
         pull = f" → #{job.artefacts.pull_number}" if job.artefacts.pull_number else ""
-        table.add_row(
-            datetime.fromtimestamp(job.created_at).strftime("%Y-%m-%d %H:%M"),
-            escape(f"{command.repository}#{command.number}{pull}"),
-            command.word.value,
-            escape(command.requester),
-            _ending(job),
-            "" if seconds is None else words.duration(seconds),
-            words.money(job.usage),
-            job.id,
-        )
-    console.print(table)
+        what = escape(f"{command.repository}#{command.number}{pull}  {command.word.value} by {command.requester}: ")
+        more = ", ".join((*([] if seconds is None else [words.duration(seconds)]), words.money(job.usage)))
+        console.print(f"[dim]{at}[/]  {what}{_ending(job)}", soft_wrap=True)
+        console.print(f"[dim]{'':16}  {more}; {job.id}[/]", soft_wrap=True)
     calls = sum(job.usage.calls for job in jobs)
     tokens = sum(job.usage.input_tokens + job.usage.output_tokens for job in jobs)
     dollars = sum(job.usage.dollars or 0.0 for job in jobs)
     unpriced = sum(1 for job in jobs if job.usage.calls and job.usage.dollars is None)
     console.print(
         f"{words.count(len(jobs), 'job')}: {words.count(calls, 'model call')}, {words.count(tokens, 'token')}, "
-        f"${dollars:,.2f}" + (f" and {words.count(unpriced, 'job')} with a model of unknown price" if unpriced else "")
+        f"${dollars:,.2f}" + (f" and {words.count(unpriced, 'job')} with a model of unknown price" if unpriced else ""),
+        soft_wrap=True,
     )
 
 

@@ -48,7 +48,7 @@ def test_a_person_sees_what_was_asked_and_what_came_of_it(asked: Path) -> None:
         (False, True, False),
         (True, False, False),
     ]
-    assert "$0.25" in lines[2] and "acme/widget#1" in lines[2]
+    assert lines[2].endswith("acme/widget#1  fix by maintainer: proposed")
     assert "3 jobs: 3 model calls, 1,500 tokens, $0.25" in shown
 
 
