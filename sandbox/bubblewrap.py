@@ -59,13 +59,7 @@ class Bubblewrap:
             self._try_out()
         self.isolation = Isolation("bubblewrap", degraded=False, detail=self._describe())
 
-    def run(
-        self,
-        command: Command,
-        *,
-        cancelled: Cancelled | None = None,
-        log: Path | None = None,
-    ) -> Finished:
+    def run(self, command: Command, *, cancelled: Cancelled | None = None, log: Path | None = None) -> Finished:
         if command.unfit:
             return Finished.unstarted(command.unfit)
         began = time.monotonic()
@@ -77,14 +71,8 @@ class Bubblewrap:
             proxy = stack.enter_context(Proxy(command.egress, way.arrive)) if command.egress and way else None
             child = stack.enter_context(self._start(command, group, status, way))
             stack.callback(_end_namespace, status)
-            output = Output(command.limits.output_bytes, sink, command.limits.log_bytes)
-            ending = process.supervise(
-                child,
-                {child.stdout: output},
-                wall_s=command.limits.wall_s,
-                stop=_stop(child.pid, command, cancelled, group),
-                gentle=False,
-            )
+            output, stop = Output.of(command.limits, sink), _stop(child.pid, command, cancelled, group)
+            ending = process.supervise(child, {child.stdout: output}, command.limits.wall_s, stop, gentle=False)
             _end_namespace(status)
             out_of_memory = group is not None and group.out_of_memory()
             ended = process.finished(_judge(command, ending, output, status, out_of_memory), output, log=log)

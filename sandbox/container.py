@@ -71,13 +71,7 @@ class ContainerFallback:
         )
         self._try_out()
 
-    def run(
-        self,
-        command: Command,
-        *,
-        cancelled: Cancelled | None = None,
-        log: Path | None = None,
-    ) -> Finished:
+    def run(self, command: Command, *, cancelled: Cancelled | None = None, log: Path | None = None) -> Finished:
         if command.unfit:
             return Finished.unstarted(command.unfit)
         with self._one_at_a_time, ExitStack() as stack:
@@ -91,14 +85,8 @@ class ContainerFallback:
             proxy = stack.enter_context(Proxy(command.egress, ready(listener))) if command.egress and listener else None
             status = stack.enter_context(launch.Status())
             child = stack.enter_context(self._start(command, home, group, status, port))
-            output = Output(command.limits.output_bytes, sink, command.limits.log_bytes)
-            ending = process.supervise(
-                child,
-                {child.stdout: output},
-                wall_s=command.limits.wall_s,
-                stop=self._stop(command, home, cancelled, group),
-                gentle=False,
-            )
+            output, stop = Output.of(command.limits, sink), self._stop(command, home, cancelled, group)
+            ending = process.supervise(child, {child.stdout: output}, command.limits.wall_s, stop, gentle=False)
             self._end_all()
             status.read()
             out_of_memory = group is not None and group.out_of_memory()
@@ -166,7 +154,7 @@ class ContainerFallback:
             with launch.Status() as status, launch.Handover(status) as handover:
                 plan = launch.Plan(argv=(), env={}, user=self.user, kill=True)
                 with launch.start(plan, handover, stdin=b"") as child:
-                    process.supervise(child, {child.stdout: Output(0)}, wall_s=10, stop=lambda: None, gentle=False)
+                    process.supervise(child, {child.stdout: Output(0)}, 10, lambda: None, gentle=False)
         kill_all(self.user)
         reap(self.user)
 

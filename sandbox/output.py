@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 from io import BufferedWriter
+from typing import Self
+
+from sandbox.types import Limits
 
 
 class Output:
@@ -19,6 +22,10 @@ class Output:
         self._log = log
         self._log_left = log_limit
         self.total = 0
+
+    @classmethod
+    def of(cls, limits: Limits, log: BufferedWriter | None = None) -> Self:
+        return cls(limits.output_bytes, log, limits.log_bytes)
 
     def add(self, chunk: bytes) -> None:
         self.total += len(chunk)

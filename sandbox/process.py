@@ -64,11 +64,10 @@ def run(
     with ExitStack() as stack:
         sink = stack.enter_context(log.open("wb")) if log else None
         child = stack.enter_context(spawn(argv, cwd=cwd, env=env, stdin=stdin, split_stderr=split_stderr))
-        outputs = {child.stdout: Output(limits.output_bytes, sink, limits.log_bytes)}
+        outputs = {child.stdout: Output.of(limits, sink)}
         if split_stderr:
-            outputs[child.stderr] = Output(limits.output_bytes)
-        stop = stop_when(cancelled)
-        ending = supervise(child, outputs, wall_s=limits.wall_s, stop=stop, gentle=True)
+            outputs[child.stderr] = Output.of(limits)
+        ending = supervise(child, outputs, limits.wall_s, stop_when(cancelled), gentle=True)
         return finished(ending, *outputs.values(), log=log)
 
 
@@ -157,11 +156,8 @@ class Ahead:
 
     def finish(self, stdin: bytes, *, limits: Limits, cancelled: Cancelled) -> Finished:
         """Give it ``stdin`` and wait for its end; see :func:`run`. Once."""
-        output = Output(limits.output_bytes)
-        outputs = {self._child.stdout: output}
-        ending = supervise(
-            self._child, outputs, wall_s=limits.wall_s, stop=stop_when(cancelled), gentle=True, stdin=stdin
-        )
+        output, stop = Output.of(limits), stop_when(cancelled)
+        ending = supervise(self._child, {self._child.stdout: output}, limits.wall_s, stop, gentle=True, stdin=stdin)
         return finished(ending, output, log=None)
 
     def close(self) -> None:
@@ -187,9 +183,9 @@ def memory_file(data: bytes) -> int:
 def supervise(
     child: subprocess.Popen[bytes],
     outputs: Mapping[IO[bytes] | None, Output],
-    *,
     wall_s: float,
     stop: Stop,
+    *,
     gentle: bool,
     stdin: bytes = b"",
 ) -> Ending:

@@ -162,13 +162,7 @@ class Sandbox(Protocol):
     @property
     def isolation(self) -> Isolation: ...
 
-    def run(
-        self,
-        command: Command,
-        *,
-        cancelled: Cancelled | None = None,
-        log: Path | None = None,
-    ) -> Finished:
+    def run(self, command: Command, *, cancelled: Cancelled | None = None, log: Path | None = None) -> Finished:
         """Run to the end and return when nothing of it is alive.
 
         Raises:

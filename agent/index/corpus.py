@@ -108,12 +108,10 @@ class Corpus:
             return Corpus.build(records, self.vocabulary)
         fresh = np.flatnonzero(before < 0).astype(np.int32)
         keep = (chunk_file >= 0)[self.chunk]
-        kept = np.diff(self.start) - np.bincount(
-            np.searchsorted(self.start, np.flatnonzero(~keep), side="right") - 1, minlength=len(self.start) - 1
+        word, chunk, times, file, number = _columns(
+            [records[i] for i in fresh.tolist()], self.vocabulary, len(chunk_file)
         )
-        made = [records[i] for i in fresh.tolist()]
-        word, chunk, times, file, number = _columns(made, self.vocabulary, len(chunk_file))
-        kept = np.pad(kept, (0, len(self.vocabulary.words) - len(kept)))
+        kept = np.pad(self._counts(keep), (0, len(self.vocabulary.words) - len(self.start) + 1))
         order = np.argsort(word, kind="stable")
         at = np.cumsum(kept)[word[order]] + np.arange(len(word))  # behind the others of the same word
         stay = np.ones(int(kept.sum()) + len(word), bool)
@@ -124,6 +122,7 @@ class Corpus:
             out[stay], out[at] = before[keep], added[order]
             return out
 
+        length = _lengths(self.vocabulary, word, chunk, times, len(chunk_file), len(number))
         return Corpus(
             self.vocabulary,
             _starts(kept + np.bincount(word, minlength=len(kept))),
@@ -131,11 +130,14 @@ class Corpus:
             merged(self.times, times),
             np.concatenate([chunk_file, fresh[file]]),
             np.concatenate([self.chunk_number, number]),
-            np.concatenate(
-                [self.chunk_length, _lengths(self.vocabulary, word, chunk, times, len(chunk_file), len(number))]
-            ),
+            np.concatenate([self.chunk_length, length]),
             len(records),
         )
+
+    def _counts(self, keep: NDArray[np.bool_]) -> Offsets:
+        """How many postings of each word (V) are among those (P) to ``keep``."""
+        gone = np.searchsorted(self.start, np.flatnonzero(~keep), side="right") - 1
+        return np.diff(self.start) - np.bincount(gone, minlength=len(self.start) - 1)
 
     def of_word(self, word: str) -> tuple[Ints, Ints]:
         """(chunks, times) of a raw word, exactly as spelled."""
