@@ -42,6 +42,7 @@ _FILES = {
     "nobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n",
     "/etc/group": f"root:x:0:\nsandbox:x:{USER_ID}:\nnogroup:x:65534:\n",
     "/etc/hosts": "127.0.0.1\tlocalhost sandbox\n::1\tlocalhost\n",
+    "/etc/host.conf": "multi on\n",  # or localhost is one address only
     "/etc/nsswitch.conf": "passwd: files\ngroup: files\nhosts: files dns\nservices: files\nprotocols: files\n",
 }
 
