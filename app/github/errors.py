@@ -134,6 +134,10 @@ def to_error(reply: Reply, what: str, now: float | None = None) -> GraftsmithErr
             why=f"{reply.path} leads to another repository now: it was transferred",
             todo="Ask again where it is now",
         )
+    if reply.status == 404 and "integration not found" in reply.message.lower():
+        return CredentialsRefused(
+            "GitHub knows no App with this number", why=reply.message, todo="Check APP_ID, and GITHUB_API_URL"
+        )
     if reply.status in (404, 410):
         return NotFound(
             f"GitHub did not find what the App needs to {what}",

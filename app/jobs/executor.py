@@ -108,7 +108,7 @@ class Executor:
             raise OperatorError(
                 "The executor's database can't be used",
                 why=str(getattr(error, "orig", error)),
-                todo="Check that the disk has room, the folder is ours and the file is a database",
+                todo="Check that the disk has room, the folder is ours, the file is a database, and nobody holds it",
             ) from error
 
     async def _begin(self) -> None:
@@ -168,12 +168,16 @@ class Executor:
         except LeaseLost:
             _log.warning("job %s was taken over by another worker", job_id)
             raise asyncio.CancelledError from None
+        except DBAPIError as error:
+            _log.error("job %s stands still: its steps can't be written down (%s)", job_id, error.orig)
+            raise asyncio.CancelledError from None
         except Exception:
             _log.exception("job %s: the workflow itself failed", job_id)
             await self._give_up(work)
         finally:
             self._active.discard(work)
-            await asyncio.shield(asyncio.to_thread(self._store.release, work.lease))
+            with suppress(DBAPIError):  # the lease ends by itself
+                await asyncio.shield(asyncio.to_thread(self._store.release, work.lease))
             self.nudge()
 
     async def _take_up(self, job_id: str) -> Work | None:
@@ -214,13 +218,16 @@ class Executor:
         self, action: Callable[[], Awaitable[None]], seconds: float, wake: asyncio.Event | None = None
     ) -> None:
         """Do ``action`` every so often and whenever ``wake`` is set, for ever: jobs stand still without it."""
-        wake = wake or asyncio.Event()
+        wake, failing = wake or asyncio.Event(), False
         while True:
             try:
                 await action()
                 self._last_good = time.monotonic()
+                failing = False
             except Exception:
-                _log.exception("jobs are not moved")
+                if not failing:  # said once: it may be tried thousands of times before somebody makes room on a disk
+                    _log.exception("jobs are not moved")
+                failing = True
             # Not wait_for, which loses a cancellation that comes together with the wake-up (Python 3.11).
             with suppress(TimeoutError):
                 async with asyncio.timeout(seconds):
@@ -259,10 +266,11 @@ class Executor:
                 work.halt()
 
     async def _rescue(self) -> None:
-        """Start again what a dead worker left behind."""
-        orphans = await asyncio.to_thread(self._store.take_over, self._identity, self._pace.lease)
+        """Start again what a dead worker left behind, and what stands still here since a disk was full or the like."""
+        own = {work.job.id for work in self._active}
+        orphans = await asyncio.to_thread(self._store.take_over, self._identity, self._pace.lease, own)
         for job_id in [*orphans, *await self._never_claimed()]:
-            _log.warning("job %s: its worker is gone, starting it again", job_id)
+            _log.warning("job %s: nobody works on it any more, starting it again", job_id)
             await DBOS.resume_workflow_async(job_id)
 
     async def _never_claimed(self) -> list[str]:

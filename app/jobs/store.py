@@ -188,7 +188,7 @@ class JobStore:
             raise OperatorError(
                 f"The job database {self._engine.url.render_as_string()} can't be opened",
                 why=str(error.orig),
-                todo="Check that the disk has room, the folder is ours and the file is a database",
+                todo="Check that the disk has room, the folder is ours, the file is a database, and nobody holds it",
             ) from error
         if version not in (None, _SCHEMA_VERSION, *_UPGRADES):
             raise OperatorError(
@@ -413,20 +413,21 @@ class JobStore:
             rows = db.execute(sa.select(_jobs.c.id, _jobs.c.fence, _jobs.c.cancelled_by).where(_held(leases))).all()
         return {Lease(row.id, row.fence): row.cancelled_by for row in rows}
 
-    def take_over(self, owner: str, seconds: float) -> list[str]:
+    def take_over(self, owner: str, seconds: float, active: Collection[str] = ()) -> list[str]:
         """Win the jobs whose worker let its lease run out, each for one caller only.
 
         The old worker is fenced off. The winner must have the executor start the job again; should it die before
         that, the job can be won again after ``seconds``.
 
         Args:
-            owner: the caller; its own jobs are left alone.
+            owner: the caller.
+            active: those of its own jobs that it works on: they are left alone.
         """
         statement = (
             sa.update(_jobs)
             .where(
                 _jobs.c.state == JobState.RUNNING.value,
-                sa.or_(_jobs.c.owner.is_(None), _jobs.c.owner != owner),
+                sa.or_(_jobs.c.owner.is_(None), _jobs.c.owner != owner, _jobs.c.id.not_in(active)),
                 _jobs.c.lease_until < self._now,
             )
             .values(owner=None, fence=_jobs.c.fence + 1, lease_until=self._now + seconds)

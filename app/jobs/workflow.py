@@ -30,6 +30,7 @@ _log = logging.getLogger(__name__)
 P = ParamSpec("P")
 T = TypeVar("T")
 
+_LONGEST_REST_S = 3600.0
 MAX_ATTEMPTS = 20  # take-ups in the same stage: then that stage is what kills the worker
 
 
@@ -130,10 +131,13 @@ class Work:
         self._halt.set()
 
     async def _rest(self, until: float) -> None:
-        """Wait until ``until`` (seconds since the epoch) or until the work is halted."""
+        """Wait until ``until`` (seconds since the epoch) or until the work is halted.
+
+        Never longer than anybody has us wait: the clock may be set back meanwhile.
+        """
         wake = asyncio.Event() if self._closing else self._halt
         with suppress(TimeoutError):
-            async with asyncio.timeout(max(0.0, until - time.time())):
+            async with asyncio.timeout(min(max(0.0, until - time.time()), _LONGEST_REST_S)):
                 await wake.wait()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Final
 
 import jwt
 
@@ -28,6 +29,17 @@ class RunToken:
 
     run_id: str
     expires_at: float
+
+
+_BEGAN: Final = time.time() - time.monotonic()
+
+
+def steady() -> float:
+    """Seconds since the epoch that never jump: setting this machine's clock must not end the runs under way.
+
+    Tokens are issued and checked by the same process.
+    """
+    return _BEGAN + time.monotonic()
 
 
 Check = Callable[[object, float], bool]
@@ -57,7 +69,7 @@ def check_secret(secret: str) -> None:
         )
 
 
-def issue_token(secret: str, run_id: str, *, ttl_s: float, now: Callable[[], float] = time.time) -> str:
+def issue_token(secret: str, run_id: str, *, ttl_s: float, now: Callable[[], float] = steady) -> str:
     """A token for ``run_id`` that ends after ``ttl_s`` seconds, at most a day.
 
     Raises:
@@ -70,7 +82,7 @@ def issue_token(secret: str, run_id: str, *, ttl_s: float, now: Callable[[], flo
     return jwt.encode(claims, secret, algorithm="HS256")
 
 
-def verify_token(secret: str, token: str, *, now: Callable[[], float] = time.time) -> RunToken:
+def verify_token(secret: str, token: str, *, now: Callable[[], float] = steady) -> RunToken:
     """The run that ``token`` speaks for. Whether that run is still under way is the caller's to ask.
 
     Raises:

@@ -502,3 +502,5 @@ def test_what_the_app_lacks_is_said_when_the_service_starts(
     assert "can't be reached" in greeted(app_key, "http://127.0.0.1:9")[0]
     with pytest.raises(CredentialsRefused, match="belong together"):
         greeted(new_key())
+    with pytest.raises(CredentialsRefused, match="Check APP_ID"):
+        greet(GitHubApp(few.id + 1, app_key, devhub.api_url))

@@ -6,16 +6,21 @@ import asyncio
 import sqlite3
 import time
 from collections.abc import Callable
+from contextlib import closing
 from itertools import accumulate
 from pathlib import Path
 
 import sqlalchemy as sa
 
+from agent.types import Outcome
 from app.jobs.executor import Executor, Pace, _dbos_engine
 from app.jobs.store import JobStore, sqlite_url
 from app.jobs.types import JobState
+from app.jobs.workflow import Patience
 from tests.unit.jobs.making import add, command
 from tests.unit.jobs.serving import PACE, FolderSteps, read_log
+
+PATIENCE = Patience(tries=1000, first_s=0.01, most_s=0.05)
 
 
 def test_the_clock_that_dbos_writes_into_its_tables_works_with_an_old_sqlite(tmp_path: Path) -> None:
@@ -54,6 +59,49 @@ def test_a_job_that_can_not_be_claimed_now_is_claimed_later(tmp_path: Path) -> N
     store.close()
 
 
+async def until(seen: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not seen():
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.02)
+
+
+def test_a_job_whose_steps_can_not_be_written_down_goes_on_when_they_can(tmp_path: Path) -> None:
+    """A full disk takes the executor's database and ours away; the service is not started anew for that."""
+    store = JobStore(sqlite_url(tmp_path / "jobs.sqlite"))
+    pace = Pace(lease=0.6, monitor=0.05, sweep=0.1)
+    taken = {"dbos.sqlite": "operation_outputs", "jobs.sqlite": "jobs"}
+
+    def take(*, back: bool = False) -> None:
+        for file, table in taken.items():
+            names = ("away", table) if back else (table, "away")
+            with closing(sqlite3.connect(tmp_path / file)) as db:
+                db.execute("ALTER TABLE {} RENAME TO {}".format(*names))
+
+    async def scene() -> None:
+        (tmp_path / "hold").touch()
+        steps, url = FolderSteps(tmp_path, 0.0), sqlite_url(tmp_path / "dbos.sqlite")
+        executor = Executor(store, steps, database_url=url, identity="one", pace=pace, patience=PATIENCE)
+        await executor.start()
+        try:
+            add(store)
+            executor.nudge()
+            await until(lambda: bool(read_log(tmp_path)))
+            take()
+            (tmp_path / "go").touch()
+            await until(lambda: not executor._workflows)
+            take(back=True)
+            await until(lambda: store.counts()[JobState.DONE] == 1)
+        finally:
+            await executor.stop(drain_s=0.1)
+
+    asyncio.run(scene())
+    (job,) = store.recent()
+    assert job.ending is not None and job.ending.outcome is Outcome.PROPOSED, job.ending
+    assert len([line for line in read_log(tmp_path) if line["what"] == "pull made"]) == 1
+    store.close()
+
+
 def test_no_more_jobs_run_than_there_is_room_for(tmp_path: Path) -> None:
     """Also where they come without having been asked for, as those of a worker that died do."""
     store = JobStore(sqlite_url(tmp_path / "jobs.sqlite"))
@@ -61,12 +109,6 @@ def test_no_more_jobs_run_than_there_is_room_for(tmp_path: Path) -> None:
     for job in jobs[:4]:
         store.mark_handed_over(job.id)  # DBOS, whose file is lost, had them
     dbos = sqlite_url(tmp_path / "dbos.sqlite")
-
-    async def until(seen: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 60
-        while not seen():
-            assert time.monotonic() < deadline
-            await asyncio.sleep(0.02)
 
     def runs() -> list[str]:
         return [line["what"] for line in read_log(tmp_path) if line["what"].startswith("run ")]

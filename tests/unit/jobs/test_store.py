@@ -239,7 +239,7 @@ def assert_fenced(store: JobStore, lease: Lease) -> None:
 def test_a_silent_worker_loses_its_job_to_one_other(store: JobStore) -> None:
     job = add(store)
     lost = claim(store, job.id, "a", seconds=-1)
-    assert store.take_over("a", LONG) == [], "not by itself"
+    assert store.take_over("a", LONG, [job.id]) == [], "not what it works on itself"
     assert store.take_over("b", LONG) == [job.id]
     assert store.take_over("c", LONG) == [], "one winner"
     assert_fenced(store, lost)
