@@ -24,7 +24,7 @@ from sandbox.text import clean
 
 _LEADERS: Final = frozenset({"npx", "bunx", "cross-env", "env", "time"})
 _NAMES: Final = """
-    node npm yarn pnpm bun deno echo true rimraf shx cpy mkdirp del
+    node npm yarn pnpm bun deno turbo nx lerna echo true rimraf shx cpy mkdirp del
     jest mocha _mocha vitest react-scripts tap tape ava jasmine qunit uvu zora
     c8 nyc karma playwright cypress borp lab hereby gulp grunt copyfiles copy
     eslint standard semistandard xo prettier biome oxlint tslint stylelint jshint

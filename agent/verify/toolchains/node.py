@@ -87,6 +87,9 @@ def detect(files: Files) -> TestPlan | None:
     return None
 
 
+_STUB: Final = "no test specified"
+
+
 def _is_stub(script: str) -> bool:
     return re.search(r"no tests? specified", script, re.IGNORECASE) is not None
 
@@ -133,13 +136,13 @@ def _in_each(line: str, files: Files) -> str:
 
 def _of_packages(call: str, files: Files) -> str:
     """What a call runs in the packages that have its script; empty where no runner that we know is among it."""
-    name = packages.script_of_each(call)
-    found = ((folder, packages.scripts(files, folder)) for folder in (packages.folders(files) if name else ()))
-    having = ((folder, scripts) for folder, scripts in found if name in scripts and not _is_stub(scripts[name]))
-    line = " && ".join(
-        joined.inside(folder, _behind(f"npm run {name}", scripts, frozenset())) for folder, scripts in having
-    )
-    return line if _parts(line) else ""
+    spread = packages.spread(call, files)
+    if spread is None:
+        return ""
+    found = ((folder, packages.scripts(files, folder)) for folder in spread.folders)
+    having = ((folder, scripts) for folder, scripts in found if not _is_stub(scripts.get(spread.script, _STUB)))
+    calls = [joined.inside(f, _behind(f"npm run {spread.script}", scripts, frozenset())) for f, scripts in having]
+    return " && ".join([*filter(None, [spread.before]), *calls]) if _parts(" && ".join(calls)) else ""
 
 
 # ── running ──────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -443,32 +443,67 @@ def test_a_selection_is_given_to_the_packages_that_hold_it() -> None:
     assert "--reporter-option" in node.invoke(plan, tree, ("strange.js",), "/v").argv[2], "nothing holds it"
 
 
+MANY = {
+    "package.json": b'{"workspaces": ["apps/*", "libs/*"]}',
+    "turbo.json": b'{"tasks": {"test": {"dependsOn": ["^build"]}, "e2e": {"dependsOn": ["web#build"]}}}',
+    "lerna.json": b'{"packages": ["libs/*"]}',
+    "apps/web/package.json": b'{"name": "web", "dependencies": {"@x/ui": "*"}}',
+    "apps/api/package.json": b'{"name": "api"}',
+    "libs/ui/package.json": b'{"name": "@x/ui", "devDependencies": {"@x/lib": "*", "@x/ui": "*"}}',
+    "libs/lib/package.json": b'{"name": "@x/lib", "dependencies": {"@x/ui": "*"}}',
+}
+AS_NAMED, BY_NEED = "api web lib ui", "api lib ui web"
+
+
 @pytest.mark.parametrize(
-    ("call", "script"),
+    ("call", "script", "where"),
     [
-        ("npm test --workspaces", "test"),
-        ("npm -ws t", "test"),
-        ("npm run test:unit -ws --if-present", "test:unit"),
-        ("npm run check --workspaces", "check"),
-        ("npm test -w packages/a", ""),
-        ("npm test --workspaces --include-workspace-root", ""),
-        ("npm test --workspaces -- --ci", ""),
-        ("npm ci --workspaces", ""),
-        ("npm test", ""),
-        ("pnpm -r test", "test"),
-        ("pnpm --recursive --stream --workspace-concurrency=1 run test", "test"),
-        ("pnpm -r --filter ./apps test", ""),
-        ("pnpm -r exec vitest", ""),
-        ("yarn workspaces run test", "test"),
-        ("yarn workspaces foreach -Apt run test", "test"),
-        ("yarn workspaces foreach --no-private run test", ""),
-        ("yarn workspaces list", ""),
-        ("lerna run test", ""),
-        ("", ""),
+        ("npm test --workspaces", "test", AS_NAMED),
+        ("npm -ws t", "test", AS_NAMED),
+        ("npm run test:unit -ws --if-present", "test:unit", AS_NAMED),
+        ("npm run check --workspaces", "check", AS_NAMED),
+        ("npm test -w apps/web", "test", "web"),
+        ("npm run test --workspace=web --workspace @x/ui", "test", "web ui"),
+        ("npm test -w apps/no", "", ""),
+        ("npm test --workspaces --include-workspace-root", "", ""),
+        ("npm test --workspaces -- --ci", "", ""),
+        ("npm ci --workspaces", "", ""),
+        ("npm test", "", ""),
+        ("pnpm -r test", "test", BY_NEED),
+        ("pnpm --recursive --stream --workspace-concurrency=1 run test", "test", BY_NEED),
+        ("pnpm -r --no-sort test", "test", AS_NAMED),
+        ("pnpm --filter @x/* test", "test", "ui lib"),
+        ("pnpm -F ./apps/* -F @x/ui run test", "test", "api ui web"),
+        ("pnpm --filter=web... test", "", ""),
+        ("pnpm --filter '!web' test", "", ""),
+        ("pnpm -r exec vitest", "", ""),
+        ("yarn workspaces run test", "test", AS_NAMED),
+        ("yarn workspaces foreach -Apt run test", "test", BY_NEED),
+        ("yarn workspaces foreach --no-private run test", "", ""),
+        ("yarn workspaces list", "", ""),
+        ("yarn workspace @x/ui test", "test", "ui"),
+        ("turbo run test", "turbo run build; test", AS_NAMED),
+        ("npx turbo run lint test --filter=web", "turbo run lint build; test", "web"),
+        ("pnpm turbo test --affected", "", ""),
+        ("turbo run e2e", "", ""),
+        ("nx run-many -t test", "test", AS_NAMED),
+        ("npx nx run-many --target=test --all --parallel=3", "test", AS_NAMED),
+        ("nx affected -t test", "", ""),
+        ("lerna run test --scope @x/ui", "test", "ui"),
+        ("lerna run test", "test", "ui lib"),
+        ("", "", ""),
     ],
 )
-def test_lines_that_run_a_script_of_each_package_are_told_from_others(call: str, script: str) -> None:
-    assert packages.script_of_each(call) == script
+def test_lines_that_run_a_script_of_packages_are_told_from_others(call: str, script: str, where: str) -> None:
+    found = packages.spread(call, Snapshot(MANY))
+    told = "; ".join(filter(None, [found.before, found.script])) if found else ""
+    assert (told, " ".join(f.rpartition("/")[2] for f in found.folders) if found else "") == (script, where)
+
+
+@pytest.mark.parametrize("more", ["apps/web/project.json", "apps/web/nx.json"])
+def test_what_a_task_runner_is_told_beside_the_scripts_is_left_to_it(more: str) -> None:
+    assert packages.spread("nx run-many -t test", Snapshot({**MANY, more: b"{}"})) is None
+    assert packages.spread("nx run-many -t test", Snapshot({**MANY, "nx.json": b'{"plugins": ["@nx/jest"]}'})) is None
 
 
 @pytest.mark.parametrize(
