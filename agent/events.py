@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Protocol
 
-from agent.secrets import LEAST, REDACTED, redact
+from agent.secrets import LEAST, REDACTED, may_hold, redact
 from agent.types import Stage
 
 Listener = Callable[[dict[str, Any]], None]
@@ -50,7 +50,10 @@ class EventLog:
     def emit(self, kind: str, **data: Any) -> None:
         """Append one event. ``data`` must be JSON; anything else is written as its ``str``."""
         event = {"at": round(time.time(), 3), "kind": kind, "stage": self.stage, **data}
-        line = json.dumps(_without_tokens(event), default=str, ensure_ascii=True)
+        line = json.dumps(event, default=str, ensure_ascii=True)
+        if may_hold(line):
+            # In what a reader gets: in the line itself, a line end in front of a token would be a letter of it.
+            line = json.dumps(_without_tokens(json.loads(line)), ensure_ascii=True)
         for secret in self._secrets:
             line = line.replace(secret, REDACTED)
         with self._lock:
@@ -64,13 +67,12 @@ class EventLog:
 
 
 def _without_tokens(value: Any) -> Any:
-    """Before it is spelled as JSON, where a line end in front of a token would be a letter of it."""
     match value:
         case str():
             return redact(value)
         case dict():
-            return {key: _without_tokens(item) for key, item in value.items()}
-        case list() | tuple():
+            return {redact(key): _without_tokens(item) for key, item in value.items()}
+        case list():
             return [_without_tokens(item) for item in value]
         case _:
             return value

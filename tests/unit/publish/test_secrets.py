@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import base64
+import json
+from pathlib import Path
 
 import pytest
 
 from agent import secrets
+from agent.events import EventLog
 
 R = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5"
 
@@ -27,6 +30,19 @@ def test_shapes_are_found_and_redacted(text: str) -> None:
     assert hit.line == 2 and R[:20] not in repr(hit)
     assert R[:12] not in secrets.redact(f"x {text} y")
     assert R[:12] not in secrets.redact(f'"x\\n{text}\\n"'), "a line end as a string spells it"
+    assert secrets.may_hold(json.dumps({"said": f"\n{text}"}))
+
+
+def test_a_log_holds_no_token_wherever_in_an_event_it_stands(tmp_path: Path) -> None:
+    token, told = f"ghp_{R}", []
+    log = EventLog(tmp_path / "log", listeners=[told.append])
+
+    log.emit("note", text=f"\n{token}", outcomes={f"test_it[{token}]": ["passed", {"at": Path(token)}]}, n=1.5)
+    log.close()
+
+    (line,) = (tmp_path / "log").read_text().splitlines()
+    assert R[:12] not in line and told == [json.loads(line)]
+    assert told[0]["outcomes"] == {"test_it[[redacted]]": ["passed", {"at": "[redacted]"}]} and told[0]["n"] == 1.5
 
 
 @pytest.mark.parametrize("between", ["\\n", "\\\\n", "\\r\\n", "\n    ", '\\n"\n    "', '",\n    "', "\r\n"])
