@@ -59,7 +59,7 @@ def build(settings: Settings, *, port: int) -> Service:
     meters = RunMeters(load_prices(settings.prices))
     token_secret = secrets.token_urlsafe(48)
     gateway = _gateway(settings, meters, token_secret)
-    site = Site(settings, _github(settings), store, Files(root))
+    site = Site(settings, github_app(settings), store, Files(root))
     model_url = f"http://127.0.0.1:{port}/llm/v1"
     door = _door(settings)
     runs = Runs(
@@ -89,7 +89,8 @@ def build(settings: Settings, *, port: int) -> Service:
     return Service(app, store, lock, site.github)
 
 
-def _github(settings: Settings) -> GitHubApp:
+def github_app(settings: Settings) -> GitHubApp:
+    """The App that the settings name."""
     return GitHubApp(
         settings.app_id,
         settings.private_key.get_secret_value(),

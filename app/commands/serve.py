@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from app import server, wiring
-from app.greeting import greet
+from app.greeting import greet, needs
 from app.logs import set_up_logging
 from app.settings import Settings, load
 
@@ -27,5 +27,5 @@ def serve_command() -> None:
     settings = load(Settings)
     set_up_logging(settings.log_level)
     service = wiring.build(settings, port=settings.port)
-    greet(service.github)
+    greet(service.github, needs(settings))
     server.serve(service.app, host=settings.host, port=settings.port)

@@ -302,7 +302,8 @@ def _log_ending(job: Job, ending: Ending) -> None:
     trouble = ending.outcome in (Outcome.BLOCKED, Outcome.FAILED) and not ending.silent
     level = logging.WARNING if trouble else logging.INFO
     where = f"{job.command.word.value} on {job.command.repository}#{job.command.number}"
-    _log.log(level, "job %s: %s ended as %s: %s %s", job.id, where, ending.outcome, ending.reason, ending.next_step)
+    told = " ".join((ending.reason.partition("\n")[0], ending.next_step)).strip()
+    _log.log(level, "job %s: %s ended as %s: %s", job.id, where, ending.outcome, told)
 
 
 async def _settle(work: Work, stage: str, step: Step, record: Record, patience: Patience) -> Ending | None:

@@ -130,6 +130,8 @@ def test_a_checkout_with_a_package_of_our_name_does_not_shadow_us(tmp_path: Path
     for name in ("app", "agent", "sandbox"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text("raise SystemExit('the checkout was imported')\n")
-    done = run("doctor", "--json", cwd=tmp_path)
+    done = run("doctor", "--app", "--json", cwd=tmp_path)
     assert "the checkout was imported" not in done.stdout + done.stderr
-    assert "checks" in json.loads(done.stdout.strip().splitlines()[-1])
+    *_, app = json.loads(done.stdout.strip().splitlines()[-1])["checks"]
+    assert done.returncode == 1
+    assert (app["name"], app["ok"]) == ("GitHub App", False) and "WEBHOOK_SECRET is missing" in app["detail"]
