@@ -8,8 +8,10 @@ from contextlib import contextmanager
 
 from agent.errors import OperatorError, UserError
 from app import report
+from app.jobs.types import Command
 from app.jobs.workflow import Work
 from app.report import Closing, JobFacts
+from app.steps.asked import Asked, asked_for
 from app.steps.remarks import asked_on
 from app.steps.site import Site
 
@@ -17,19 +19,19 @@ _log = logging.getLogger(__name__)
 
 
 async def answer(site: Site, work: Work, facts: JobFacts, closing: Closing) -> None:
-    """Once in each conversation, however often this is called."""
-    command = work.job.command
+    """Once in each conversation, however often this is called; what is retried, where it was asked at first."""
+    asked = asked_for(work.job, await work.of_issue())
+    command = asked.command if isinstance(asked, Asked) else work.job.command
     if command.review_id is None and command.line_comment_id is None:
         return
-    await _on_lines(site, work, facts, closing)
+    await _on_lines(site, work, command, facts, closing)
     if command.review_id is not None and _commit(work):
         await work.check()
         with _courtesy(work):
             await site.repository(command).ask_for_review(command.number, command.requester)
 
 
-async def _on_lines(site: Site, work: Work, facts: JobFacts, closing: Closing) -> None:
-    command = work.job.command
+async def _on_lines(site: Site, work: Work, command: Command, facts: JobFacts, closing: Closing) -> None:
     repository = site.repository(command)
     found = await repository.line_comments(command.number)
     marker = report.line_marker(facts)
