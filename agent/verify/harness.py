@@ -270,9 +270,9 @@ class Harness:
         """The command that runs the same tests, for a person in a checkout of their own."""
         return TOOLCHAINS[self.plan.toolchain].invoke(self.plan, draft, selection, self._view).shown
 
-    def canary(self, test: str, token: str) -> Canary | None:
+    def canary(self, draft: Draft, test: str, token: str) -> Canary | None:
         """See ``Toolchain.canary``."""
-        return TOOLCHAINS[self.plan.toolchain].canary(self.plan, test, token)
+        return TOOLCHAINS[self.plan.toolchain].canary(self.plan, draft, test, token)
 
     def close(self) -> None:
         """Remove the checkouts, and let go of the environment."""

@@ -111,13 +111,13 @@ class _Observed:
 
 
 def _observe(harness: Harness, draft: Draft, unit: Sequence[str]) -> _Observed:
-    canary = harness.canary(unit[0], secrets.token_hex(8))
+    canary = harness.canary(draft, unit[0], secrets.token_hex(8))
     if canary is None:
         return _Observed(harness.run(draft, unit, "proof", fresh=True), honest=True)
     tree = draft.with_file(canary.path, canary.content)
-    run = harness.run(tree, (*unit, canary.path), "proof", fresh=True)
+    run = harness.run(tree, (*unit, canary.selected), "proof", fresh=True)
     if run.status is SuiteStatus.NOT_RUN:  # a file that does not load keeps the runner from reaching the canary
-        return _Observed(run, _sings(canary, harness.run(tree, (canary.path,), "canary", fresh=True)))
+        return _Observed(run, _sings(canary, harness.run(tree, (canary.selected,), "canary", fresh=True)))
     return _Observed(run, _sings(canary, run))
 
 

@@ -103,6 +103,8 @@ class Canary:
     content: bytes
     passing: str
     failing: str
+    selected: str
+    """What selects both."""
 
 
 @dataclass(frozen=True)
@@ -159,7 +161,7 @@ class Toolchain(Protocol):
     def prepare(self, files: Files) -> tuple[Step, ...]:
         """The set-up of a fresh machine: installs dependencies below ``ENVIRONMENT`` or inside the checkout."""
 
-    def canary(self, plan: TestPlan, test: str, token: str) -> Canary | None:
+    def canary(self, plan: TestPlan, files: Files, test: str, token: str) -> Canary | None:
         """A canary that is collected as ``test`` is. ``token`` is a hex number that nobody can guess."""
 
     def probe(self, plan: TestPlan) -> tuple[str, ...]:

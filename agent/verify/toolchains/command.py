@@ -59,7 +59,7 @@ def prepare(files: Files) -> tuple[Step, ...]:
     return python_pytest.prepare(files) if found and not found.first else ()
 
 
-def canary(plan: TestPlan, test: str, token: str) -> Canary | None:
+def canary(plan: TestPlan, files: Files, test: str, token: str) -> Canary | None:
     return None
 
 

@@ -178,5 +178,5 @@ def probe(plan: TestPlan) -> tuple[str, ...]:
     return ("go", "list", "-deps", "-test", *([word for word in named if word.startswith("./")] or ["./..."]))
 
 
-def canary(plan: TestPlan, test: str, token: str) -> Canary | None:
+def canary(plan: TestPlan, files: Files, test: str, token: str) -> Canary | None:
     return None

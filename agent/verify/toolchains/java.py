@@ -104,5 +104,5 @@ def probe(plan: TestPlan) -> tuple[str, ...]:
     return shell(plan.line[found[0].start : found[0].words_from] + " --version") if found else shell("java -version")
 
 
-def canary(plan: TestPlan, test: str, token: str) -> Canary | None:
+def canary(plan: TestPlan, files: Files, test: str, token: str) -> Canary | None:
     return None

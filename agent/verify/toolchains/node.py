@@ -492,7 +492,7 @@ test('falls silent %s', () => { throw new Error('%s'); });
 """
 
 
-def canary(plan: TestPlan, test: str, token: str) -> Canary | None:
+def canary(plan: TestPlan, files: Files, test: str, token: str) -> Canary | None:
     known = _runner(plan.line)
     parts = [part for part in _parts(plan.line) if part.runner]
     owner = _owner(test, parts)
@@ -501,4 +501,4 @@ def canary(plan: TestPlan, test: str, token: str) -> Canary | None:
         return None
     path = str(PurePosixPath(test.split("::", 1)[0]).with_name(f"{token}.test.cjs"))
     content = (_CANARY % (token, token, token)).encode()
-    return Canary(path, content, f"{path}::sings {token}", f"{path}::falls silent {token}")
+    return Canary(path, content, f"{path}::sings {token}", f"{path}::falls silent {token}", path)

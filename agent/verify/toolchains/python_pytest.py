@@ -244,7 +244,7 @@ def prepare(files: Files) -> tuple[Step, ...]:
     return steps(files, runner="pytest")
 
 
-_CANARY: Final = """import unittest
+CANARY: Final = """import unittest
 
 
 class T{token}(unittest.TestCase):
@@ -256,14 +256,15 @@ class T{token}(unittest.TestCase):
 """
 
 
-def canary(plan: TestPlan, test: str, token: str) -> Canary | None:
+def canary(plan: TestPlan, files: Files, test: str, token: str) -> Canary | None:
     """A ``TestCase`` in the same folder: under the same hooks, and collected whatever names the project prefers."""
     file = test.partition("::")[0]
     if not file.endswith(".py"):
         return None
     path = str(PurePosixPath(file).with_name(f"test_{token}.py"))
     prefix = f"{path}::T{token}::"
-    return Canary(path, _CANARY.format(token=token).encode(), f"{prefix}test_sings", f"{prefix}test_falls_silent")
+    content = CANARY.format(token=token).encode()
+    return Canary(path, content, f"{prefix}test_sings", f"{prefix}test_falls_silent", path)
 
 
 def probe(plan: TestPlan) -> tuple[str, ...]:

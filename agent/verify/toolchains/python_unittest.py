@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Final
 
 from agent.types import TestOutcome
@@ -17,7 +18,7 @@ from agent.verify.files import Files, matching
 from agent.verify.report import Entry, Report, Unreadable
 from agent.verify.toolchains import shell_line
 from agent.verify.toolchains.base import Canary, Collected, Invocation, Step, TestPlan, shell, spoken
-from agent.verify.toolchains.python_pytest import ENV, INSTALLED, wants_django
+from agent.verify.toolchains.python_pytest import CANARY, ENV, INSTALLED, wants_django
 from agent.verify.toolchains.python_setup import steps
 from agent.verify.verdict import GENERIC_EXITS, Exit
 from sandbox.text import clean
@@ -114,5 +115,14 @@ def probe(plan: TestPlan) -> tuple[str, ...]:
     return shell(f"python3 -c 'import {wanted}'")
 
 
-def canary(plan: TestPlan, test: str, token: str) -> Canary | None:
-    return None
+def canary(plan: TestPlan, files: Files, test: str, token: str) -> Canary | None:
+    """A module beside the test's own. None where the first failure ends the run: it might be the canary's."""
+    parts = test.split(".")
+    held = ((end, path) for end in range(len(parts), 0, -1) for path in matching(files, "/".join(parts[:end]) + ".py"))
+    end, path = next(held, (0, ""))
+    if not end or re.search(r"\s(-\w*f\w*|--failfast)(\s|$)", plan.line):
+        return None
+    module = ".".join([*parts[: end - 1], f"test_{token}"])
+    prefix, place = f"{module}.T{token}.", str(PurePosixPath(path).with_name(f"test_{token}.py"))
+    content = CANARY.format(token=token).encode()
+    return Canary(place, content, f"{prefix}test_sings", f"{prefix}test_falls_silent", module)

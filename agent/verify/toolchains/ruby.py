@@ -134,5 +134,5 @@ def probe(plan: TestPlan) -> tuple[str, ...]:
     return shell("bundle check" if "bundle" in plan.line else f"{plan.line.split()[0]} --version")
 
 
-def canary(plan: TestPlan, test: str, token: str) -> Canary | None:
+def canary(plan: TestPlan, files: Files, test: str, token: str) -> Canary | None:
     return None

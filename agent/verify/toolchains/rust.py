@@ -173,5 +173,5 @@ def probe(plan: TestPlan) -> tuple[str, ...]:
     return ("cargo", "metadata", "--offline", "--format-version", "1", "--no-deps")
 
 
-def canary(plan: TestPlan, test: str, token: str) -> Canary | None:
+def canary(plan: TestPlan, files: Files, test: str, token: str) -> Canary | None:
     return None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from agent.types import SuiteStatus, TestOutcome
 from agent.verify.compare import compare
 from agent.verify.proof import SINGLE_LIMIT, prove, units, with_only_tests
@@ -122,3 +124,30 @@ def test_a_runner_that_turns_failures_into_passes_is_caught(bench: MakeBench) ->
     proofs = prove(made.harness, draft, before, after)
     assert [(proof.on_base, proof.on_head) for proof in proofs] == [("failed", "not_run"), ("error", "not_run")]
     assert all("must fail" in proof.head_message for proof in proofs)
+
+
+CASE = """import unittest
+
+import calc
+
+
+class T(unittest.TestCase):
+    def test_{0}(self):
+        self.assertEqual({1})
+"""
+FORGIVING = (
+    "\n\nimport unittest\nunittest.TextTestResult.addFailure = lambda self, test, error: self.addSuccess(test)\n"
+    "unittest.TextTestResult.addError = unittest.TextTestResult.addFailure\n"
+)
+
+
+@pytest.mark.parametrize("line", ["python3 -m unittest", "python3 -m unittest discover -s tests"])
+@pytest.mark.parametrize(("source", "on_head"), [(FIXED, "passed"), (FILES["calc.py"] + FORGIVING, "not_run")])
+def test_proofs_by_unittest(bench: MakeBench, line: str, source: str, on_head: str) -> None:
+    """Its words are printed by the process under test; a canary beside the test tells who prints them."""
+    files = {"calc.py": FILES["calc.py"], "tests/__init__.py": "", "tests/test_one.py": CASE.format("one", "1, 1")}
+    made = bench(files, line)
+    draft = made.draft({"calc.py": source, "tests/test_sum.py": CASE.format("sum", "calc.add(1, 1), 2")})
+    before, after = made.harness.run(made.base), made.harness.run(draft)
+    (proof,) = prove(made.harness, draft, before, after)
+    assert (proof.on_base, proof.on_head) == ("failed", on_head), proof
