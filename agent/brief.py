@@ -10,6 +10,7 @@ from agent.context.build import build
 from agent.context.fence import fence
 from agent.index.history import Commit
 from agent.index.index import Index
+from agent.listing import listed
 from agent.loop import Conversation
 from agent.model.types import Message, Model
 from agent.steps import Progress
@@ -31,7 +32,7 @@ _COMMAND_CHARS = 8_000
 _DIFF_CHARS = 30_000
 _PULLED_CHARS = 12_000
 """About 3,000 tokens, sent with every call."""
-_FAILING_SHOWN = 20
+_SHOWN = 20
 _REASONS = 3
 """So many of what most tests failed for before are told: often it is the machine."""
 _FEW_FAILING = 6
@@ -44,15 +45,9 @@ def open_task(conversation: Conversation, spec: RunSpec, found: str, baseline: T
         found: see ``context``.
         pulled: the patch of the pull request that the task is about.
     """
-    conversation.messages.append(Message.system(prompts.render("system")))
-    conversation.say(
-        prompts.render(
-            "task",
-            task=fence("issue", "task", _task_text(spec.task), spec.seed),
-            baseline=test_report(baseline, spec.seed, baseline=True),
-            **_around(spec, found, pulled),
-        )
-    )
+    report = test_report(baseline, spec.seed, baseline=True)
+    task = fence("issue", "task", _task_text(spec.task), spec.seed)
+    _open(conversation, "system", prompts.render("task", task=task, baseline=report, **_around(spec, found, pulled)))
 
 
 def open_question(conversation: Conversation, spec: RunSpec, found: str, pulled: bytes = b"") -> None:
@@ -62,14 +57,13 @@ def open_question(conversation: Conversation, spec: RunSpec, found: str, pulled:
         found: see ``context``.
         pulled: the patch of the pull request that the question is about.
     """
-    conversation.messages.append(Message.system(prompts.render("ask")))
-    conversation.say(
-        prompts.render(
-            "question",
-            task=fence("question", "", _task_text(spec.task), spec.seed),
-            **_around(spec, found, pulled),
-        )
-    )
+    task = fence("question", "", _task_text(spec.task), spec.seed)
+    _open(conversation, "ask", prompts.render("question", task=task, **_around(spec, found, pulled)))
+
+
+def _open(conversation: Conversation, rules: str, text: str) -> None:
+    conversation.messages.append(Message.system(prompts.render(rules)))
+    conversation.say(text)
 
 
 def _around(spec: RunSpec, found: str, pulled: bytes) -> dict[str, str]:
@@ -112,7 +106,7 @@ def test_report(run: TestRun, seed: str, *, baseline: bool = False) -> str:
     elif failed:
         parts += [fence("failure", test, run.messages.get(test, "")[-1_500:], seed) for test in failed[:8]]
         if len(failed) > 8:
-            parts.append("Also failing: " + _names(failed[8:]))
+            parts.append("Also failing: " + listed(failed[8:], _SHOWN))
     if run.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
         parts.append(fence("output", "end of the output", run.log[-_LOG_CHARS:], seed))
     return "\n".join(parts)
@@ -126,7 +120,8 @@ def command_report(aside: Aside, seed: str) -> str:
     output = clean(finished.output, _COMMAND_CHARS)
     parts.append(fence("output", "", output, seed) if output.strip() else "No output.")
     if aside.altered:
-        parts.append(f"It changed {_names(aside.altered)} in its copy, which is gone: change files by the other tools.")
+        altered = listed(aside.altered, _SHOWN)
+        parts.append(f"It changed {altered} in its copy, which is gone: change files by the other tools.")
     return "\n".join(parts)
 
 
@@ -182,14 +177,9 @@ def _fenced(kind: str, text: str, seed: str) -> str:
     return fence(kind, "", clean(text.encode("utf-8", "replace"), _ISSUE_CHARS), seed) if text.strip() else ""
 
 
-def _names(tests: Sequence[str]) -> str:
-    more = f" and {len(tests) - _FAILING_SHOWN} more" if len(tests) > _FAILING_SHOWN else ""
-    return ", ".join(tests[:_FAILING_SHOWN]) + more
-
-
 def _by_file(tests: Sequence[str]) -> str:
     """The tests, or where they are many, how many of each file: it is sent with every call, and says as much."""
     if len(tests) <= _FEW_FAILING:
         return ", ".join(tests)
     files = Counter(test.partition("::")[0] for test in tests).most_common()
-    return _names([f"{file} ({count})" for file, count in files])
+    return listed([f"{file} ({count})" for file, count in files], _SHOWN)

@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Mapping, Sequence
 
 from agent.edit import syntax
+from agent.listing import listed
 from agent.tools.base import Claim
 from agent.tree import Draft
 from agent.types import Comparison, Evidence, Plan, PlanStep, Proof, SuiteStatus, TestOutcome, TestRun
@@ -187,8 +188,7 @@ def _why(message: str) -> str:
 
 
 def _names(tests: Sequence[str]) -> str:
-    more = f" and {len(tests) - _SHOWN} more" if len(tests) > _SHOWN else ""
-    return ", ".join(f"`{test}`" for test in tests[:_SHOWN]) + more
+    return listed([f"`{test}`" for test in tests], _SHOWN)
 
 
 def _short(message: str) -> str:

@@ -23,6 +23,7 @@ from agent.errors import GraftsmithError, OperatorError, disk_full
 from agent.events import EventLog, Listener
 from agent.index.index import Index
 from agent.index.indexer import Indexer
+from agent.listing import listed
 from agent.loop import Conversation, Finished
 from agent.measure import Measure
 from agent.model.types import Model
@@ -237,11 +238,8 @@ def _baseline(run: Run, harness: Harness, base: BaseTree) -> Baseline:
 
 
 def _unsteady(baseline: Baseline) -> list[str]:
-    known = baseline.flaky
-    if not known:
-        return []
-    more = f" and {len(known) - 5} more" if len(known) > 5 else ""
-    return [f"Seen to be flaky by earlier runs, on this base or on changes of it: {', '.join(known[:5])}{more}."]
+    known = listed(baseline.flaky, 5)
+    return [f"Seen to be flaky by earlier runs, on this base or on changes of it: {known}."] if known else []
 
 
 def _measure(run: Run, harness: Harness, baseline: Baseline, indexer: Indexer, index: Index) -> Measure:

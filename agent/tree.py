@@ -15,6 +15,7 @@ from types import MappingProxyType
 from agent.errors import ToolRefusal, UserError
 from agent.git import GITLINK, LINK, Entry, Git, blob_id
 from agent.git_errors import RepositoryTooLarge
+from agent.listing import listed
 from agent.paths import MAX_PATH_BYTES, canonical, check_new_name, folded, is_git_folder, parents
 from agent.types import ChangeSet, FileChange, FileMode
 from sandbox.types import MIB
@@ -412,6 +413,4 @@ def _instead(mode: str) -> str:
 
 
 def _listed(paths: Iterable[str]) -> str:
-    names = [name if len(name) <= 200 else f"{name[:200]}…" for name in paths]
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+    return listed([name if len(name) <= 200 else f"{name[:200]}…" for name in paths], _SHOWN)

@@ -20,6 +20,7 @@ from agent import carry
 from agent.disk import Root
 from agent.errors import UserError
 from agent.git import GITLINK, LINK, Entry, Git, blob_id
+from agent.listing import listed
 from agent.paths import link_stays_inside
 from agent.tree import DEFAULT_QUOTA, BaseTree, Draft, Quota
 from agent.types import RunSpec
@@ -68,11 +69,11 @@ class Workspace:
         """What a reader of the result should know about the files that tests saw."""
         notes = []
         if self._carried.left_out:
-            names = ", ".join(self._carried.left_out[:10])
+            names = listed(self._carried.left_out, 10)
             notes.append(f"Left out of the checkout because they usually hold secrets: {names}")
         outside = [path for path, entry in self.base.entries.items() if entry.mode == LINK and not self._inside(path)]
         if outside:
-            notes.append(f"Symbolic links that lead out of the repository were left out: {', '.join(outside[:10])}")
+            notes.append(f"Symbolic links that lead out of the repository were left out: {listed(outside, 10)}")
         return tuple(notes)
 
     def checkout(self, draft: Draft, name: str) -> Checkout:

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from pydantic import AliasChoices, Field
@@ -11,6 +10,7 @@ from agent.edit.rename import Meaning
 from agent.errors import GraftsmithError, ToolRefusal
 from agent.index.graph import Certainty
 from agent.index.record import Symbol
+from agent.listing import listed
 from agent.tools.base import Arguments, Tool, ToolContext, ToolResult
 from agent.tools.guard import writable
 from agent.tools.symbols import definitions
@@ -95,16 +95,10 @@ def _one_file(context: ToolContext, outcome: _Outcome, path: str, meaning: Meani
 
 
 def _report(outcome: _Outcome) -> str:
-    text = f"Renamed in {_listed(outcome.changed)}."
+    text = f"Renamed in {listed(outcome.changed, _SHOWN)}."
     if outcome.undecided:
-        text += f"\nLeft for you to decide: {_listed(outcome.undecided)}."
+        text += f"\nLeft for you to decide: {listed(outcome.undecided, _SHOWN)}."
     return text
-
-
-def _listed(items: Iterable[str]) -> str:
-    names = list(items)
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
 
 
 TOOL = Tool(
