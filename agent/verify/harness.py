@@ -7,6 +7,7 @@ the ids that the tree can hold agree; see ``verdict``.
 from __future__ import annotations
 
 import os
+import re
 import stat
 import tempfile
 import time
@@ -21,7 +22,7 @@ from agent.tree import Draft
 from agent.types import SuiteStatus, TestRun
 from agent.verify import verdict
 from agent.verify.environment import COMMON, Environment, Installer, Machine
-from agent.verify.report import Report, Unreadable
+from agent.verify.report import Report, Unreadable, gist
 from agent.verify.store import SCRATCH, SetupFailed, Store
 from agent.verify.toolchains import TOOLCHAINS, build_of
 from agent.verify.toolchains.base import BUILD, REPORTS, WATCH, Canary, Collected, Invocation, TestPlan, shell
@@ -260,11 +261,13 @@ class Harness:
         return Aside(finished, checkout.altered())
 
     def flaky(self, draft: Draft, before: TestRun, after: TestRun) -> tuple[str, ...]:
-        """Which of the tests that passed before and fail now pass when run again alone, up to three times each."""
+        """Which of the tests that passed before and fail now pass when run again alone, up to three times each, or fail
+        by now without the change too, in the same way: time is short for them."""
         suspects = sorted(before.passed & after.failed)
         if len(suspects) > _RERUN_LIMIT:
             return ()
-        return tuple(test for test in suspects if self._flips(draft, test))
+        flips = tuple(test for test in suspects if self._flips(draft, test))
+        return (*flips, *self._fail_anyway([test for test in suspects if test not in flips], after))
 
     def shown(self, draft: Draft, selection: Sequence[str] = ()) -> tuple[str, ...]:
         """The command that runs the same tests, for a person in a checkout of their own."""
@@ -290,6 +293,12 @@ class Harness:
 
     def _flips(self, draft: Draft, test: str) -> bool:
         return any(test in self.run(draft, (test,), "again", fresh=True).passed for _ in range(_RERUNS))
+
+    def _fail_anyway(self, tests: Sequence[str], after: TestRun) -> Iterator[str]:
+        if tests:
+            now = self.run(self.workspace.base.draft(), tests, "again", fresh=True)
+            reasons = {test: _reason(now, test) for test in tests if test in now.failed}
+            yield from (test for test, why in reasons.items() if why and why == _reason(after, test))
 
     def _checkout(self, draft: Draft, *, fresh: bool) -> Checkout:
         """One for the runs that may see what those before them left, and one that is as new each time."""
@@ -431,6 +440,11 @@ class Harness:
             detail=detail,
             isolation=self.sandbox.isolation.name,
         )
+
+
+def _reason(run: TestRun, test: str) -> str:
+    """Why a test failed, apart from numbers."""
+    return re.sub(r"\d+", "0", gist(run.messages.get(test, "")))
 
 
 def _scratch(mounts: Sequence[Mount]) -> Iterator[str]:

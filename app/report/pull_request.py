@@ -238,7 +238,9 @@ def _tests(evidence: Evidence) -> str:
             _listed("Passed before, fail now", comparison.regressed, "✘ "),
             _listed("Ran before, do not run now", comparison.lost, "✘ "),
             _listed("Failed before, still fail", comparison.still_failing),
-            _listed("Flaky (failed, then passed when run again alone)", comparison.flaky, "⚠ "),
+            _listed(
+                "Flaky (passed when run again alone, or failed by then without the change too)", comparison.flaky, "⚠ "
+            ),
         ]
     parts.append(_coverage(evidence.coverage))
     return "\n\n".join(part for part in parts if part)

@@ -290,6 +290,23 @@ def test_tests_that_flip_when_run_alone_are_flaky(bench: MakeBench) -> None:
     assert comparison.regressed == ("test_order.py::test_c",)
 
 
+def test_what_fails_by_now_without_the_change_too_is_flaky(bench: MakeBench) -> None:
+    """A test that has an hour, so to say, and one that the change breaks in a way of its own."""
+    late = "import pathlib, sys\n\ndef test_{0}():\n    assert {1}, {2}\n"
+    files = {
+        "test_a.py": "import sys\nsys.early = True\n\ndef test_early(): pass\n",
+        "test_late.py": late.format("late", "hasattr(sys, 'early')", "f'too late: {id(sys)}'"),
+        "test_other.py": late.format("other", "hasattr(sys, 'early')", "pathlib.Path('why.txt').read_text()"),
+        "why.txt": "alone",
+    }
+    made = bench(files)
+    before = made.harness.run(made.base)
+    draft = made.draft({"test_a.py": "def test_early(): pass\n", "why.txt": "broken"})
+    after = made.harness.run(draft)
+    assert after.failed == {"test_late.py::test_late", "test_other.py::test_other"}
+    assert made.harness.flaky(draft, before, after) == ("test_late.py::test_late",)
+
+
 def test_a_selection_is_never_an_option(added: Bench) -> None:
     made = added
     run = made.harness.run(made.base, ("--collect-only",))
