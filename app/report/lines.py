@@ -16,19 +16,19 @@ def line_marker(facts: JobFacts) -> str:
 
 
 def line_answer(
-    facts: JobFacts, closing: Closing, path: str, comment_id: int | None, commit_sha: str, *, changed: bool
+    facts: JobFacts, closing: Closing, path: str, comment_id: int | None, commit_sha: str, *, changed: bool | None
 ) -> str:
     """What became of what was said on ``path``, beginning with ``line_marker(facts)``.
 
     Args:
         comment_id: the status comment.
         commit_sha: what the job has added to this pull request; empty where it has added nothing.
-        changed: whether that changes ``path``.
+        changed: whether that changes ``path``; ``None`` where it is not known.
     """
     if commit_sha:
         commit = f"[`{commit_sha[:12]}`]({facts.repository_url}/commit/{commit_sha})"
-        did = "changes" if changed else "does not change"
-        told = f"Commit {commit} was made for this. It {did} {md.code(path)}."
+        did = f" It {'changes' if changed else 'does not change'} {md.code(path)}." if changed is not None else ""
+        told = f"Commit {commit} was made for this.{did}"
     elif closing.outcome is Outcome.ANSWERED and closing.answer:
         told = md.prose(closing.answer, facts.links, limit=_ANSWER_BYTES)
     else:

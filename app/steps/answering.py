@@ -24,7 +24,8 @@ async def answer(site: Site, work: Work, facts: JobFacts, closing: Closing) -> N
     command = asked.command if isinstance(asked, Asked) else work.job.command
     if command.review_id is None and command.line_comment_id is None:
         return
-    await _on_lines(site, work, command, facts, closing)
+    with _courtesy(work):
+        await _on_lines(site, work, command, facts, closing)
     if command.review_id is not None and _commit(work):
         await work.check()
         with _courtesy(work):
@@ -38,10 +39,11 @@ async def _on_lines(site: Site, work: Work, command: Command, facts: JobFacts, c
     answered = {one.first for one in found if one.user.is_bot and one.body.startswith(marker)}
     places = {one.first: one.path for one in reversed(asked_on(command, found))}
     result = site.files.told_result(work.job.id)
-    changed = {change.path for change in result.change_set.changes} if result and result.change_set else set()
+    changed = {change.path for change in result.change_set.changes} if result and result.change_set else None
     for first in sorted(places.keys() - answered):
         path, comment_id = places[first], work.job.artefacts.comment_id
-        text = report.line_answer(facts, closing, path, comment_id, _commit(work), changed=path in changed)
+        touched = None if changed is None else path in changed
+        text = report.line_answer(facts, closing, path, comment_id, _commit(work), changed=touched)
         await work.check()
         with _courtesy(work):
             await repository.answer_on_lines(command.number, first, text)
