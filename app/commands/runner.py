@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Mapping
+from threading import Event
 from typing import Any
 
 import click
 
 from app.machine import this_machine
-from app.runners.elsewhere import Gone, Identity, carry_out
+from app.runners.client import Gone, Identity
+from app.runners.elsewhere import carry_out
 from app.settings import RunnerSettings, load
 
 
@@ -24,8 +27,11 @@ def runner_command(url: str, run: str) -> None:
     """
     settings = load(RunnerSettings, env_file=None)
     identity = Identity(settings.identity_url, settings.identity_token)
+    stop = Event()
+    for number in (signal.SIGINT, signal.SIGTERM):  # a job that is cancelled gets one after the other, in ten seconds
+        signal.signal(number, lambda *_: stop.set())
     try:
-        result = carry_out(url.rstrip("/"), run, identity, this_machine(settings), settings.state_dir, _say)
+        result = carry_out(url.rstrip("/"), run, identity, this_machine(settings), settings.state_dir, _say, stop)
     except Gone as gone:
         click.echo(str(gone))
     else:

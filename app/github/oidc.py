@@ -39,6 +39,8 @@ class WorkflowRun:
     """Path of its file in the repository."""
     ref: str
     """Where that file was taken from, for example ``refs/heads/main``."""
+    attempt: int
+    """From 1; a run that is started again keeps its number, and the files of its first start."""
 
 
 class WorkflowTokens:
@@ -74,7 +76,7 @@ class WorkflowTokens:
                 options={"require": ["exp", "iat", "aud", "iss"]},
             )
             return _workflow_run(claims)
-        except (jwt.PyJWTError, ValueError, KeyError, TypeError) as error:
+        except (jwt.PyJWTError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise IdentityRefused(
                 "The identity token is not one that GitHub has made for a workflow to come here with",
                 why=type(error).__name__,
@@ -85,8 +87,8 @@ class WorkflowTokens:
         if age > _KEYS_LIVE_S or (name not in self._keys and age > _ASK_AGAIN_S):
             self._read_at = time.monotonic()
             self._keys = await self._read()
-        if not self._keys:
-            raise RetryLater("GitHub's keys for identity tokens are being read")
+        elif name not in self._keys:
+            raise RetryLater("The key of an identity token was not among GitHub's a moment ago")
         return self._keys[name]
 
     async def _read(self) -> Mapping[str, jwt.PyJWK]:
@@ -121,4 +123,5 @@ def _workflow_run(claims: Mapping[str, Any]) -> WorkflowRun:
         event=str(claims["event_name"]),
         workflow=workflow,
         ref=ref,
+        attempt=int(claims["run_attempt"]),
     )

@@ -77,11 +77,11 @@ class ActionsRunner:
         keep_spec(folder, spec)
         ids = (errand.installation_id, errand.repository_id)
         branch = (await self._github.repository(*ids, Access.READ).facts()).default_branch
-        expected = Expected(errand.repository_id, f"{FOLDER}/{self._workflow}", f"refs/heads/{branch}")
-        with self._door.opened(RemoteRun(spec, expected, errand.on_event, errand.cancelled)) as run:
+        with self._door.opened(RemoteRun(spec, errand.on_event, errand.cancelled, errand.spent)) as run:
             repository = self._github.repository(*ids, Access.ACTIONS)
             number = await self._started(repository, branch, spec.run_id)
-            run.known_as(number)
+            workflow = f"{FOLDER}/{self._workflow}"
+            run.expected = Expected(errand.repository_id, workflow, f"refs/heads/{branch}", number)
             errand.on_event({"kind": "waits", "what": "a machine of GitHub Actions"})
             try:
                 return await self._brought(run, repository, number)
@@ -111,7 +111,9 @@ class ActionsRunner:
             self._check_time(run, quiet, now - began)
             if number is not None and min(quiet, now - asked) > self._waits.ask:
                 asked = now
-                await _check_workflow(repository, number)
+                over = await _over(repository, number)
+                if over is not None and run.result is None:  # it may have come while GitHub was asked
+                    raise over
         return run.result
 
     def _check_time(self, run: RemoteRun, quiet: float, age: float) -> None:
@@ -134,17 +136,15 @@ class ActionsRunner:
             raise RetryLater("The run on GitHub Actions did not end when its time was over")
 
 
-async def _check_workflow(repository: Repository, number: int) -> None:
-    """
-    Raises:
-        OperatorError: the workflow's run is over, and has brought nothing.
-    """
+async def _over(repository: Repository, number: int) -> OperatorError | None:
+    """What to say where the workflow's run has ended; ``None`` while it goes on."""
     try:
         state = await repository.workflow_state(number)
     except RetryLater:
-        return
-    if state.over:
-        raise OperatorError(
-            f"The workflow's run on GitHub Actions ended as {state.conclusion or 'unknown'} without a result",
-            todo=f"Its log says why: {state.html_url}",
-        )
+        return None
+    if not state.over:
+        return None
+    return OperatorError(
+        f"The workflow's run on GitHub Actions ended as {state.conclusion or 'unknown'} without a result",
+        todo=f"Its log says why: {state.html_url}",
+    )

@@ -10,34 +10,36 @@ from __future__ import annotations
 import asyncio
 import hmac
 import json
+import os
 import secrets
 import tarfile
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from pydantic import ValidationError
-from starlette.background import BackgroundTask
+from pydantic import Field, ValidationError
 from starlette.requests import Request
-from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from agent.errors import RetryLater
+from agent.errors import RetryLater, disk_full
 from agent.files import replace_file
 from agent.record import EVENTS, RESULT
-from agent.types import RunResult, RunSpec, Value
+from agent.types import RunResult, RunSpec, Usage, Value
 from app.github import IdentityRefused, WorkflowRun, WorkflowTokens
 
 PREFIX = "/runner/v1"
 _MIB = 1024 * 1024
+EVENTS_AT_ONCE = 500
 _SMALL = 64 * 1024
-_EVENTS_AT_ONCE = 16 * _MIB
-_RESULT = 256 * _MIB
+_NEWS = 16 * _MIB
+_RESULT = 64 * _MIB
 _LOG = 512 * _MIB
 """All events of a run."""
+_PIECE = _MIB
 
 
 class Claim(Value):
@@ -54,10 +56,13 @@ class Claimed(Value):
 
 
 class News(Value):
-    """Lines of a run's event log; ``first`` is the number of the first one, from 0, so that a repeat adds nothing."""
+    """Lines of a run's event log."""
 
-    first: int
-    events: tuple[Mapping[str, Any], ...] = ()
+    first: int = Field(ge=0)
+    """Number of the first one, from 0, so that a repeat adds nothing."""
+    now: float = Field(allow_inf_nan=False)
+    """What the runner's clock says, by which the events are told apart in time; seconds since the epoch."""
+    events: tuple[Mapping[str, Any], ...] = Field((), max_length=EVENTS_AT_ONCE)
 
 
 class Told(Value):
@@ -77,22 +82,29 @@ class Refused(Exception):
 
 @dataclass(frozen=True)
 class Expected:
-    """The only workflow that may fetch a run; ``None`` where GitHub did not tell the number of its run."""
+    """The only workflow that may fetch a run."""
 
     repository_id: int
     workflow: str
     ref: str
-    run_id: int | None = None
+    run_id: int | None
+    """``None`` where GitHub did not tell the number of the workflow's run."""
 
-    def unlike(self, seen: WorkflowRun) -> str:
-        """What about ``seen`` is wrong; empty for the one that is meant."""
+    def check(self, seen: WorkflowRun) -> None:
+        """
+        Raises:
+            Refused: ``seen`` is not the one that is meant.
+        """
         if seen.repository_id != self.repository_id:
-            return "it is another repository's"
+            raise Refused(403, "the workflow run is another repository's")
         if (seen.workflow, seen.ref) != (self.workflow, self.ref):
-            return f"it is not {self.workflow} at {self.ref}"
-        if seen.event != "workflow_dispatch" or self.run_id not in (None, seen.run_id):
-            return "it was not started by us for this run"
-        return ""
+            raise Refused(403, f"the workflow is not {self.workflow} at {self.ref}")
+        if seen.event != "workflow_dispatch":
+            raise Refused(403, "the workflow run was not started by us")
+        if seen.attempt != 1:  # it has the workflow of the day on which it was first started
+            raise Refused(403, "the workflow run is a repeated one")
+        if self.run_id not in (None, seen.run_id):
+            raise Refused(409, "another workflow run was started for it")
 
 
 @dataclass(eq=False)
@@ -103,12 +115,15 @@ class RemoteRun:
         spec: its addresses of the model are those that a runner can reach; its folders are ours.
         on_event: gets each event once, in order.
         cancelled: whether it is to end.
+        spent: what the model calls of the run took, by our own count.
     """
 
     spec: RunSpec
-    expected: Expected
     on_event: Callable[[dict[str, Any]], None]
     cancelled: Callable[[], bool]
+    spent: Callable[[], Usage]
+    expected: Expected | None = None
+    """``None`` until GitHub has said which workflow run it has started."""
     result: RunResult | None = None
     heard_at: float | None = None
     """When the runner spoke last (``time.monotonic``); ``None`` before it has come."""
@@ -119,10 +134,6 @@ class RemoteRun:
     _bytes: int = 0
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _writing: asyncio.Lock = field(default_factory=asyncio.Lock)
-
-    @property
-    def folder(self) -> Path:
-        return Path(self.spec.work_dir)
 
     async def news(self, seconds: float) -> None:
         """Wait until something has come, for ``seconds`` at most."""
@@ -140,17 +151,14 @@ class RemoteRun:
         self._stopped_at = self._stopped_at or time.monotonic()
         return time.monotonic() - self._stopped_at
 
-    def known_as(self, run_id: int | None) -> None:
-        """From now on only this run of the workflow counts, where GitHub has told its number."""
-        self.expected = replace(self.expected, run_id=run_id)
-
     def claimed(self, by: WorkflowRun) -> Claimed:
-        if why := self.expected.unlike(by):
-            raise Refused(403, f"this workflow run can't carry it out: {why}")
+        if self.expected is None:
+            raise Refused(503, "GitHub has not said yet which workflow run is meant")
+        self.expected.check(by)
         if self._holder not in (None, by):
             raise Refused(409, "another workflow run carries it out already")
         self._holder = by
-        self._heard()
+        self.heard()
         return Claimed(spec=self.spec, token=self._token)
 
     def opened_by(self, token: str) -> bool:
@@ -162,21 +170,23 @@ class RemoteRun:
             if news.first > self._events:
                 raise Refused(409, f"events from {self._events} on are missing")
             fresh = [dict(event) for event in news.events[self._events - news.first :]]
-            lines = "".join(f"{json.dumps(event, ensure_ascii=False)}\n" for event in fresh).encode("utf-8", "replace")
+            lines = _lines(fresh)
             if self._bytes + len(lines) > _LOG:
                 raise Refused(413, "the event log is too long")
-            await asyncio.to_thread(_append, self.folder / EVENTS, lines)
+            await asyncio.to_thread(_write, Path(self.spec.work_dir) / EVENTS, lines, self._bytes)
             self._bytes += len(lines)
             self._events += len(fresh)
             for event in fresh:
-                self._pass_on(event)
-        self._heard()
+                self._pass_on(event, news.now)
+        self.heard()
         return Told(cancel=self.cancelled())
 
-    def _pass_on(self, event: dict[str, Any]) -> None:
+    def _pass_on(self, event: dict[str, Any], their_now: float) -> None:
+        """With its time by our clock."""
+        now = time.time()
         try:
-            self.on_event(event)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            self.on_event({**event, "at": min(now, float(event["at"]) + now - their_now)})
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
             raise Refused(400, "an event has not the form of one") from error
 
     async def end(self, result: RunResult) -> None:
@@ -185,11 +195,12 @@ class RemoteRun:
             raise Refused(400, "the result is another run's")
         async with self._writing:
             if self.result is None:
-                await asyncio.to_thread(replace_file, self.folder / RESULT, result.model_dump_json().encode())
-                self.result = result
-        self._heard()
+                ours = result.model_copy(update={"usage": self.spent()})
+                self.result = await asyncio.to_thread(_keep, Path(self.spec.work_dir) / RESULT, ours)
+        self.heard()
 
-    def _heard(self) -> None:
+    def heard(self) -> None:
+        """The runner gave a sign of life."""
         self.heard_at = time.monotonic()
         self._news.set()
 
@@ -212,7 +223,8 @@ class Door:
         try:
             yield run
         finally:
-            del self._open[run.spec.run_id]
+            if self._open.get(run.spec.run_id) is run:  # else it was begun anew meanwhile
+                del self._open[run.spec.run_id]
 
     def routes(self) -> Sequence[Route]:
         """To mount at the root of the server."""
@@ -233,22 +245,21 @@ class Door:
         claim = Claim.model_validate_json(await _body(request, _SMALL))
         run = self._open.get(claim.run)
         if run is None:
-            raise Refused(404, "no such run waits here: it has ended, or the service was started anew")
+            raise Refused(410, "no such run waits here: it has ended, or the service was started anew")
         return _json(run.claimed(seen))
 
     async def _repository(self, request: Request) -> Response:
         run = self._run_of(request)
-        archive = run.folder / f"repository-{secrets.token_hex(4)}.tar"
-        await asyncio.to_thread(_pack, Path(run.spec.git_dir), archive)
-        return FileResponse(archive, media_type="application/x-tar", background=BackgroundTask(archive.unlink))
+        return StreamingResponse(_packed(Path(run.spec.git_dir)), media_type="application/x-tar")
 
     async def _events(self, request: Request) -> Response:
         run = self._run_of(request)
-        return _json(await run.take(News.model_validate_json(await _body(request, _EVENTS_AT_ONCE))))
+        data = await _body(request, _NEWS, run.heard)
+        return _json(await run.take(await asyncio.to_thread(News.model_validate_json, data)))
 
     async def _result(self, request: Request) -> Response:
         run = self._run_of(request)
-        data = await _body(request, _RESULT)
+        data = await _body(request, _RESULT, run.heard)
         await run.end(await asyncio.to_thread(RunResult.model_validate_json, data))
         return JSONResponse({"status": "kept"})
 
@@ -257,7 +268,7 @@ class Door:
         for run in self._open.values():
             if run.opened_by(token):
                 return run
-        raise Refused(401, "the token is no open run's")
+        raise Refused(410, "the token is no open run's")
 
 
 def _answering(handler: Callable[[Request], Any]) -> Callable[[Request], Any]:
@@ -269,6 +280,10 @@ def _answering(handler: Callable[[Request], Any]) -> Callable[[Request], Any]:
             status, reason = refusal.status, refusal.reason
         except ValidationError as error:
             status, reason = 400, f"the request has not the form that is expected ({error.error_count()} errors)"
+        except OSError as error:
+            if not disk_full(error):
+                raise
+            status, reason = 503, "the disk of the service is full"
         return JSONResponse({"error": reason}, status)
 
     return answer
@@ -285,20 +300,60 @@ def _bearer(request: Request) -> str:
     return token.strip()
 
 
-async def _body(request: Request, most: int) -> bytes:
+async def _body(request: Request, most: int, on_piece: Callable[[], None] = lambda: None) -> bytes:
     data = bytearray()
     async for piece in request.stream():
+        on_piece()
         data += piece
         if len(data) > most:
             raise Refused(413, f"more than {most} bytes")
     return bytes(data)
 
 
-def _append(path: Path, lines: bytes) -> None:
-    with path.open("ab") as log:
+def _lines(events: Iterable[Mapping[str, Any]]) -> bytes:
+    """
+    Raises:
+        Refused: a number is none that JSON has.
+    """
+    try:
+        return b"".join(json.dumps(event, allow_nan=False).encode() + b"\n" for event in events)
+    except ValueError as error:
+        raise Refused(400, "an event has not the form of one") from error
+
+
+def _write(path: Path, lines: bytes, at: int) -> None:
+    """What an earlier try has left behind ``at`` goes. For its owner alone: it holds code and what tests print."""
+    with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC, 0o600), "wb") as log:
+        log.truncate(at)
+        log.seek(at)
         log.write(lines)
 
 
-def _pack(git_dir: Path, archive: Path) -> None:
-    with tarfile.open(archive, "x") as tar:
-        tar.add(git_dir, arcname=".")
+def _keep(path: Path, result: RunResult) -> RunResult:
+    """
+    Raises:
+        ValidationError: it could not be read again, as with numbers that JSON does not have.
+    """
+    data = result.model_dump_json().encode()
+    again = RunResult.model_validate_json(data)
+    replace_file(path, data)
+    return again
+
+
+def _packed(folder: Path) -> Iterator[bytes]:
+    """A tar archive of the folders and plain files in ``folder``, piece by piece."""
+    for path in sorted(folder.rglob("*")):
+        if path.is_symlink() or not (path.is_dir() or path.is_file()):
+            continue
+        member = tarfile.TarInfo(str(path.relative_to(folder)))
+        if path.is_dir():
+            member.type = tarfile.DIRTYPE
+            yield member.tobuf()
+            continue
+        with path.open("rb") as file:
+            member.size = os.fstat(file.fileno()).st_size
+            yield member.tobuf()
+            while piece := file.read(_PIECE):
+                yield piece
+        yield bytes(-member.size % tarfile.BLOCKSIZE)
+    yield bytes(2 * tarfile.BLOCKSIZE)

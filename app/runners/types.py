@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
-from agent.types import RunResult, RunSpec
+from agent.types import RunResult, RunSpec, Usage
 
 GRACE_S = 300.0
 """Beyond the budget's minutes and one command: set-up of the sandbox, writing the result."""
@@ -20,6 +20,7 @@ class Errand:
         installation_id, repository_id: GitHub's numbers of where the job is.
         on_event: gets each event of the run soon after it was written.
         cancelled: asked a few times a second; the run then ends as ``cancelled``, with its work kept.
+        spent: what the model calls of the run took so far, as our endpoint has counted them.
     """
 
     job_id: str
@@ -28,6 +29,7 @@ class Errand:
     spec: RunSpec
     on_event: Callable[[Mapping[str, Any]], None]
     cancelled: Callable[[], bool]
+    spent: Callable[[], Usage]
 
 
 class Runner(Protocol):

@@ -69,10 +69,18 @@ class Runs:
         """One run, with the status comment kept up to date meanwhile."""
         spec = await asyncio.to_thread(self._spec, work, brief, number, change_set)
         watch = self._watches[work.job.id] = Watch(time.time())
-        self._meters.open(spec.run_id, spec.budget, work.job.usage if number > 1 else None)
+        before = work.job.usage  # also of a try that came to nothing
+        # The minutes are for the run itself to count: here they would go on while it waits for a machine.
+        self._meters.open(spec.run_id, spec.budget.model_copy(update={"minutes": None}), before)
         command = work.job.command
         errand = Errand(
-            work.job.id, command.installation_id, command.repository_id, spec, watch.see, cancelled=work.cancelled
+            work.job.id,
+            command.installation_id,
+            command.repository_id,
+            spec,
+            on_event=watch.see,
+            cancelled=work.cancelled,
+            spent=partial(self._meters.usage, spec.run_id),
         )
         teller = asyncio.create_task(self._keep_telling(work, brief, watch))
         try:
@@ -81,10 +89,12 @@ class Runs:
             teller.cancel()
             await asyncio.wait([teller])  # nothing is told any more once the job goes on
             watch.close()
-            self._meters.close(spec.run_id)
+            spent = self._meters.close(spec.run_id)
+            if spent != before:
+                await work.save(usage=spent)
         if work.cancelled():
             raise Halted
-        if change_set is None:  # testing a change that is there asks no model: the row keeps what the work has cost
+        if spent == before and change_set is None:  # a result that was there already: the row may not know of it
             await work.save(usage=result.usage)
         return result
 
