@@ -19,6 +19,8 @@ from typing import Final, NamedTuple
 from agent.verify.blocks import Statement, Writing, bare, statements
 from agent.verify.tables import Rows, is_table
 
+_DEEPEST: Final = 50
+"""Brackets within brackets."""
 _LINE_LIMIT: Final = 2_000
 """Characters of an added line that are looked at; a longer one can hide anything."""
 _MOST_WAYS: Final = 300
@@ -109,6 +111,9 @@ class _Reading:
     called: frozenset[str]
     """Names that it calls, or looks something up in."""
     steps: Iterator[int] = field(default_factory=itertools.count)
+    seen: dict[tuple[int, int], tuple[str, ...]] = field(default_factory=dict)
+    """What is strange in one statement if it is another, by their ids. Asked again in each block around them, it would
+    take twice as long with each block more."""
 
     def compare(
         self, old: Sequence[Statement], new: Sequence[Statement], around: tuple[_Block, ...] = ()
@@ -168,6 +173,12 @@ class _Reading:
         """What is strange in ``new`` if it is ``old`` with something in it."""
         if old.written == new.written:
             return ()
+        pair = id(old), id(new)
+        if pair not in self.seen:
+            self.seen[pair] = self._added(old, new, around)
+        return self.seen[pair]
+
+    def _added(self, old: Statement, new: Statement, around: tuple[_Block, ...]) -> tuple[str, ...]:
         if next(self.steps) > _MOST_STEPS:
             raise _TooMuch
         kept = new.without(lambda line: line not in old.bare and _ABOVE.fullmatch(line) is not None)
@@ -224,7 +235,7 @@ def _names(statement: Statement) -> frozenset[str]:
 
 
 def _outermost(text: str) -> str:
-    """The text without what is in brackets."""
-    while (shorter := _GROUP.sub("", text)) != text:
-        text = shorter
+    """The text without what is in brackets, as far as these are no deeper than any program's."""
+    for _ in range(_DEEPEST):
+        text = _GROUP.sub("", text)
     return text

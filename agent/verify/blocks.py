@@ -19,13 +19,13 @@ _EMPTY: Final = "''"
 _WITH_CODE: Final = "''$"
 # What is not closed goes on to the end: to look for the end again from each place behind it would take the square.
 _RAW: Final = r"(?<!\w)[bc]?r(?P<raw>#*)\"(?:.*?\"(?P=raw)|.*)"
-_LITERAL: Final = r"`(?:\\.|[^`\\])*(?:`|\Z)"
-_LONG: Final = r"\"(?:\\.|[^\"\\])*(?:\"|\Z)"
+_LITERAL: Final = r"`(?:\\.|[^`\\])*(?:`|\\?\Z)"
+_LONG: Final = r"\"(?:\\.|[^\"\\])*(?:\"|\\?\Z)"
 _SHORT: Final = r"\"(?:\\[^\n]|[^\"\\\n])*\"?"
 _SIGN: Final = r"'(?:\\[^'\n]+|[^'\\\n])'"
 _QUOTED: Final = r"'(?:\\[^\n]|[^'\\\n])*'?"
 _COMMENTS: Final = {"//": r"/\*(?:.*?\*/|.*)|//[^\n]*", "#": r"(?<![$\w])#[^\n]*"}
-_PATTERN: Final = r"(?<=[=(,:\[!&|?])[ \t]*/(?![/*])(?:\\[^\n]|\[(?:\\[^\n]|[^\]\\\n])*\]|[^/\\\n\[])+/"
+_PATTERN: Final = r"(?<=[=(,:\[!&|?])[ \t]*/(?![/*])(?:\\[^\n]|\[(?:\\[^\n]|[^\]\\\n]){0,200}\]|[^/\\\n\[]){1,500}/"
 _GOES_ON: Final = re.compile(r"\??\.(?!\.)|&&|\|\||[?:+*/-] |=")
 """How a line begins that belongs to the one before."""
 _UNFINISHED: Final = re.compile(

@@ -19,7 +19,7 @@ _THERE: Final = re.compile(
     r"|^(?:check|test|run|verify)\w*\(.*, ?[\w.\[\]]*\{$"
 )
 _THERE_AT_END: Final = re.compile(r"\](?: as const)?\)?\.(?:forEach|each|iter|into_iter)\b")
-_NAMED: Final = re.compile(r"(?:^|[\s\]])(\w+)(?:: [^=]+)? ?:?= ?(?=\S)(?!.*=>)")
+_NAMED: Final = re.compile(r"(?:^|[\s\]])(\w+)(?:: [^=]{1,200})? ?:?= ?(?=\S)(?!.*=>)")
 _GONE_THROUGH: Final = (
     r"\brange NAME\b(?![.\[(])|\b(?:of|in) (?:&mut |&)?NAME\b(?![.\[(])|: NAME\)|\.each\(NAME\)"
     r"|\bNAME\.(?:forEach|each)\(|\bObject\.(?:entries|keys)\(NAME\)(?!\.[^fm])"
@@ -27,9 +27,9 @@ _GONE_THROUGH: Final = (
     r"(?!\s*\.\s*(?:take|skip|step|rev|last|nth|next|chunks|filter))"
     r"|\b(?:check|test|run|verify)\w*\((?:[^()\n]*, ?)?NAME\b"
 )
-_BESIDE: Final = r"\bNAME(?:: [^=\n]+)? ?:?=(?!=)|\bNAME\[[A-Za-z_]\w*\]"
+_BESIDE: Final = r"\bNAME(?:: [^=\n]{1,200})? ?:?=(?!=)|\bNAME\[[A-Za-z_]\w*\]"
 """Where it is made, or asked for the row whose turn it is."""
-_BODY: Final = r"(?:\bfunc\b[^{}\n]*|\bfunction\b[^{}\n]*|=> ?|-> ?|\|[^|{}\n]*\| ?)\{"
+_BODY: Final = r"(?:\bfunc\b[^{}\n]{0,300}|\bfunction\b[^{}\n]{0,300}|=> ?|-> ?|\|[^|{}\n]*\| ?)\{"
 """A function begins, of which nothing runs yet."""
 _OPEN_BODY: Final = re.compile(f"{_BODY}$")
 _WHOLE_BODY: Final = re.compile(rf"({_BODY})[^{{}}]*\}}")

@@ -270,6 +270,13 @@ def test_a_file_of_any_content_is_compared_in_bounded_time() -> None:
     assert [problem.kind for problem in same] == ["test_changed"]
     assert list(other_tests.compare("a.test.js", "x();\n", "x();\n" + "/*\n" * many))
     assert not list(other_tests.compare("tests/a.rs", "fn a() {}\n", "fn a() {}\n" + 'r#"\n' * many))
+    for endless in ("`\\", "=/[a"):
+        assert list(other_tests.compare("a.test.js", "x();\n", "x();\n" + endless * many))
+    for wide in ("func ", "a: ", "["):
+        rows = f"const rows = [\n{wide * many}\n1,\n];\nfor (const row of rows) {{\n}}\n"
+        assert list(other_tests.compare("a.test.js", rows, rows.replace("1,", "2,")))
+    opened, closed = "x(() => {\n" * 3_000, "});\n" * 3_000
+    assert list(other_tests.compare("a.test.js", opened + closed, f"{opened}y();\n{closed}"))
     apart = "".join(f"f{number}();\n" for number in range(2_000))
     assert list(
         other_tests.compare("a.test.js", "x();\n" * many + apart, "x();\n" * many + apart.replace("\n", "\ny()\n"))
