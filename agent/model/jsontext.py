@@ -1,4 +1,4 @@
-"""Finding the JSON object in what a model wrote."""
+"""Finding JSON objects in what a model wrote."""
 
 from __future__ import annotations
 
@@ -12,47 +12,31 @@ _DECODER = json.JSONDecoder(strict=False)
 
 def json_objects(text: str) -> tuple[dict[str, Any], ...]:
     """Every whole JSON object in ``text`` that is not inside another, in order. Fences and prose don't matter."""
-    return tuple(value for _, value in _found(text))
-
-
-def _found(text: str) -> list[tuple[int, dict[str, Any]]]:
-    """(length, object) for each."""
-    found: list[tuple[int, dict[str, Any]]] = []
+    found: list[dict[str, Any]] = []
     at = text.find("{")
     for _ in range(_MAX_STARTS):
         if at < 0:
             break
         try:
             value, end = _DECODER.raw_decode(text, at)
+            found.append(value)
         except (ValueError, RecursionError):
             end = at + 1
-        else:
-            found.append((end - at, value))
         at = text.find("{", end)
-    return found
+    return tuple(found)
 
 
-def extract_json(text: str) -> dict[str, Any]:
-    """The longest JSON object in ``text``.
-
-    Raises:
-        ValueError: there is none; the message says where the text stops being JSON.
-    """
-    found = _found(text)
-    if found:
-        return max(found, key=lambda item: item[0])[1]
+def why_none(text: str) -> str:
+    """Why there is no object in ``text``, as a sentence: where the first one stops being JSON."""
     start = text.find("{")
-    if start < 0:
-        raise ValueError("the reply holds no JSON object")
     try:
-        _DECODER.raw_decode(text, start)
-    except RecursionError as error:
-        raise ValueError("the JSON object is nested too deeply") from error
+        if start >= 0:
+            _DECODER.raw_decode(text, start)
+    except RecursionError:
+        return "The JSON object is nested too deeply."
     except json.JSONDecodeError as error:
-        raise ValueError(
-            f"the JSON object is broken: {error.msg} at line {error.lineno} column {error.colno}"
-        ) from error
-    raise ValueError("the reply holds no JSON object")
+        return f"The JSON object is broken: {error.msg} at line {error.lineno} column {error.colno}."
+    return "The reply holds no JSON object."
 
 
 def is_cut(text: str) -> bool:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from agent import prompts
 from agent.model.errors import ContentRefused, InvalidOutput
-from agent.model.jsontext import extract_json, json_objects
+from agent.model.jsontext import json_objects, why_none
 from agent.model.types import Finish, Message, Model, Reply
 
 T = TypeVar("T", bound=BaseModel)
@@ -68,13 +68,7 @@ def _parse(text: str, schema: type[T]) -> tuple[T | None, Sequence[str]]:
             return schema.model_validate_json(json.dumps(candidate)), ()
         except ValidationError as error:
             wrong = wrong or [_sentence(detail) for detail in error.errors(include_url=False)]
-    if wrong:
-        return None, wrong
-    try:
-        extract_json(text)
-    except ValueError as error:
-        return None, (f"{str(error)[0].upper()}{str(error)[1:]}.",)
-    return None, ("It holds no JSON object.",)
+    return None, wrong or (why_none(text),)
 
 
 def _sentence(detail: Any) -> str:
