@@ -12,14 +12,13 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib import resources
 from typing import Final
-from urllib.parse import unquote
 
 from agent.tree import Draft
 from agent.types import Coverage, TestRun
-from agent.verify.files import from_root
 from agent.verify.harness import Harness, Watch
 from agent.verify.impact import file_of
-from agent.verify.lines import changed, places
+from agent.verify.javascript_lines import SUFFIXES, UNSEEN, read, watch
+from agent.verify.lines import Lines, Seen, changed, code_lines, places
 from agent.verify.paths import is_test
 from agent.verify.toolchains.base import REPORTS, WATCH, Collected
 
@@ -34,28 +33,17 @@ _WATCHED: Final = 200
 
 
 @dataclass(frozen=True)
-class Lines:
-    """Of one file, from 1."""
-
-    code: frozenset[int]
-    """Those that hold code."""
-    ran: frozenset[int]
-
-
-Seen = Mapping[str, Lines]
-"""Path → its lines."""
-
-
-@dataclass(frozen=True)
 class Tracer:
     """How the lines that ran are seen in one kind of interpreter."""
 
     suffixes: tuple[str, ...]
     """Of the files that it can watch."""
-    watch: Callable[[Collection[str], str], Watch]
-    """For these paths, below this folder."""
+    watch: Callable[[Collection[str], str, str], Watch]
+    """For these paths, below this folder, while this line runs the tests."""
     read: Callable[[Collected, Mapping[str, bytes]], Seen]
     """What the report files say of these paths, given their contents."""
+    unseen: str = "they may run from another place"
+    """What may be the reason where nothing is seen."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +76,10 @@ def observe(harness: Harness, draft: Draft, paths: Sequence[str], reached: Colle
         return Observed(
             {}, absent=f"the tests that reach the change take {seconds:.0f} s, too long to be run once more"
         )
-    watch = tracer.watch(wanted, harness.workspace.spec.view)
+    watch = tracer.watch(wanted, harness.workspace.spec.view, harness.plan.line)
     collected = harness.watched(draft, selection, watch, wall_s=60 + 5 * seconds)
     seen = tracer.read(collected, {path: draft.content(path) for path in wanted})
-    why = "" if seen else "no line of the changed files was seen to run, so they may run from another place"
+    why = "" if seen else f"no line of the changed files was seen to run, so {tracer.unseen}"
     return Observed(seen, len(selection), why)
 
 
@@ -132,7 +120,7 @@ def _changed(draft: Draft, path: str) -> frozenset[int]:
 # ── Python ───────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _watch_python(paths: Collection[str], view: str) -> Watch:
+def _watch_python(paths: Collection[str], view: str, line: str) -> Watch:
     script = resources.files("agent.verify.tracers").joinpath("sitecustomize.py").read_bytes()
     wanted = {"report": REPORTS, "root": view, "paths": sorted(paths)}
     return Watch({"sitecustomize.py": script}, {"GRAFTSMITH_LINES": json.dumps(wanted)}, {"PYTHONPATH": WATCH})
@@ -165,73 +153,6 @@ def _parsed(data: bytes) -> Iterator[tuple[str, list[int]]]:
 _PYTHON: Final = Tracer((".py",), _watch_python, _read_python)
 
 
-# ── node ─────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _watch_node(paths: Collection[str], view: str) -> Watch:
-    """The engine's own coverage, of every script that it loads: https://nodejs.org/api/cli.html#node_v8_coveragedir"""
-    return Watch({}, {"NODE_V8_COVERAGE": REPORTS}, {})
-
-
-def _read_node(collected: Collected, paths: Mapping[str, bytes]) -> Seen:
-    """A script whose ranges are those of another text is left out: a loader has put a translation in its place."""
-    texts = {path: content.decode("utf-8", "replace") for path, content in paths.items()}
-    reports = [data for name, data in collected.reports.items() if name.startswith("coverage-")]
-    scripts = [script for data in reports for script in _scripts(data, collected.views, texts)]
-    translated = {path for path, ranges in scripts if max(end for _, end, _ in ranges) != _units(texts[path])}
-    ran: dict[str, set[int]] = {}
-    for path, ranges in scripts:
-        if path not in translated:
-            ran.setdefault(path, set()).update(_ran(texts[path], ranges))
-    told = texts.keys() - translated if ran else ()
-    return {path: Lines(_code(texts[path]), _code(texts[path]) & ran.get(path, set())) for path in told}
-
-
-Range = tuple[int, int, int]
-"""Start, end, count, in UTF-16 units."""
-
-
-def _scripts(data: bytes, views: Sequence[str], paths: Collection[str]) -> Iterator[tuple[str, list[Range]]]:
-    """(path, ranges) of the scripts among ``paths``."""
-    try:
-        for script in json.loads(data)["result"]:
-            path = from_root(unquote(str(script["url"])), views)
-            if path in paths:
-                ranges = [one for function in script["functions"] for one in function["ranges"]]
-                found = [(int(one["startOffset"]), int(one["endOffset"]), int(one["count"])) for one in ranges]
-                yield path, found or [(0, 0, 0)]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        return  # damaged, or made up
-
-
-def _ran(text: str, ranges: Sequence[Range]) -> set[int]:
-    """Lines whose first sign lies in a range that ran: the innermost decides."""
-    found, start = set(), 0
-    for number, line in enumerate(text.split("\n"), 1):
-        at = start + _units(line) - _units(line.lstrip())
-        around = [(end - begin, count) for begin, end, count in ranges if begin <= at < end]
-        if around and min(around)[1] > 0:
-            found.add(number)
-        start += _units(line) + 1
-    return found
-
-
-def _units(text: str) -> int:
-    return len(text.encode("utf-16-le", "surrogatepass")) // 2
-
-
-_NOTE: Final = re.compile(r"\s*(//|/\*|\*)")
-
-
-def _code(text: str) -> frozenset[int]:
-    """Lines with a word in them that is no comment."""
-    lines = enumerate(text.split("\n"), 1)
-    return frozenset(number for number, line in lines if re.search(r"\w", line) and not _NOTE.match(line))
-
-
-_NODE: Final = Tracer((".js", ".mjs", ".cjs"), _watch_node, _read_node)
-
-
 # ── Go ───────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 _PROFILE: Final = "go.cover"
@@ -239,7 +160,7 @@ _BLOCK: Final = re.compile(r"(.+):(\d+)\.\d+,(\d+)\.\d+ \d+ (\d+)")
 """``file:line.column,line.column statements count`` (``go help testflag``, -coverprofile)."""
 
 
-def _watch_go(paths: Collection[str], view: str) -> Watch:
+def _watch_go(paths: Collection[str], view: str, line: str) -> Watch:
     flags = f"-mod=mod -coverprofile={REPORTS}/{_PROFILE} -coverpkg=./..."
     return Watch({}, {"GOFLAGS": flags}, {})
 
@@ -255,7 +176,7 @@ def _read_go(collected: Collected, paths: Mapping[str, bytes]) -> Seen:
     for path, content in paths.items():
         name = min((name for name in blocks if name.endswith(f"/{path}")), key=len, default=None)
         if name is not None:
-            code = _code(content.decode("utf-8", "replace"))
+            code = code_lines(content.decode("utf-8", "replace"))
             around = {line for lines, _ in blocks[name] for line in lines}
             ran = {line for lines, did in blocks[name] if did for line in lines}
             seen[path] = Lines(code & around, code & ran)
@@ -263,6 +184,8 @@ def _read_go(collected: Collected, paths: Mapping[str, bytes]) -> Seen:
 
 
 _GO: Final = Tracer((".go",), _watch_go, _read_go)
+
+_NODE: Final = Tracer(SUFFIXES, watch, read, UNSEEN)
 
 TRACERS: Final[Mapping[str, Tracer]] = {"python-pytest": _PYTHON, "python-unittest": _PYTHON, "node": _NODE, "go": _GO}
 """By toolchain."""

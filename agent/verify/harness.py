@@ -63,6 +63,8 @@ class Watch:
     env: Mapping[str, str]
     paths: Mapping[str, str]
     """Variables that hold a search path → the folder that comes first in them."""
+    line: str = ""
+    """What runs the tests in place of the plan's own line; empty where that does."""
 
 
 _JUDGED = frozenset({SuiteStatus.OK, SuiteStatus.FAILING, SuiteStatus.NO_TESTS})
@@ -220,7 +222,8 @@ class Harness:
             No reports where the run was stopped.
         """
         environment = self.environment
-        invocation = TOOLCHAINS[self.plan.toolchain].invoke(self.plan, draft, selection, self._view)
+        plan = replace(self.plan, line=watch.line or self.plan.line)
+        invocation = TOOLCHAINS[plan.toolchain].invoke(plan, draft, selection, self._view)
         place = Path(tempfile.mkdtemp(prefix="watched-", dir=self._folder))
         files = place / "watch"
         for folder in (place, files):

@@ -1,16 +1,38 @@
-"""Which lines of a text differ from another. Pure."""
+"""Which lines of a text hold code, and which differ from another. Pure."""
 
 from __future__ import annotations
 
 import difflib
 import itertools
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Final
 
 from agent.types import Place
 
 _DIFF_LINES: Final = 6_000
 """The time of a diff grows with the square of the lines; above this all between the common head and tail counts."""
+_NOTE: Final = re.compile(r"\s*(//|/\*|\*)")
+
+
+@dataclass(frozen=True)
+class Lines:
+    """Of one file, from 1."""
+
+    code: frozenset[int]
+    """Those that hold code."""
+    ran: frozenset[int]
+
+
+Seen = Mapping[str, Lines]
+"""Path → its lines."""
+
+
+def code_lines(text: str) -> frozenset[int]:
+    """Lines with a word in them that is no comment, where ``//`` and ``/*`` begin one."""
+    lines = enumerate(text.split("\n"), 1)
+    return frozenset(number for number, line in lines if re.search(r"\w", line) and not _NOTE.match(line))
 
 
 def changed(old: bytes, new: bytes) -> frozenset[int]:

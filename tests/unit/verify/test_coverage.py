@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ from agent.types import Place, SuiteStatus
 from agent.verify import lines
 from agent.verify.coverage import TRACERS, Observed, observe, of_change, sources
 from agent.verify.impact import reached_tests
+from agent.verify.lines import Lines
 from agent.verify.toolchains.base import Collected
 from sandbox import Sandbox
 from tests.unit.verify.conftest import Bench, MakeBench, behind_a_link
@@ -173,7 +175,7 @@ def test_interpreters_of_this_machine(name: str, tmp_path: Path) -> None:
     if python is None or subprocess.run([python, "-c", ""], capture_output=True).returncode:
         pytest.skip(f"there is no {name} here")
     (tmp_path / "sign.py").write_text(NEW)
-    watch = TRACERS["python-pytest"].watch(["sign.py"], str(tmp_path))
+    watch = TRACERS["python-pytest"].watch(["sign.py"], str(tmp_path), "pytest")
     for file, content in watch.files.items():
         (tmp_path / file).write_bytes(content)
     asked = json.loads(watch.env["GRAFTSMITH_LINES"]) | {"report": str(tmp_path)}
@@ -201,6 +203,24 @@ def test_lines_of_node_are_seen_by_its_own_coverage(bench: MakeBench) -> None:
     missed = [("lonely.js", 1, 1), ("sign.js", 6, 6), ("sign.js", 11, 12)]
     assert [(place.path, place.start, place.end) for place in told.missed] == missed
     assert (told.ran, told.lines, told.absent) == (6, 10, "")
+
+
+def test_lines_that_the_runner_itself_saw() -> None:
+    tracer = TRACERS["node"]
+    for line in ("vitest run && eslint .", "(cd web && jest)"):
+        watch = tracer.watch((), "/v", line)
+        assert re.search(r"(vitest run|jest) --coverage.*/report", watch.line) and watch.line.endswith(line[-1]), watch
+    assert not tracer.watch((), "/v", "(cd a && jest) && (cd b && jest)").line, "both would write one file"
+    counts = {str(line): {"start": {"line": line}} for line in (1, 2, 3, 5)}
+    file = {
+        "statementMap": {**counts, "again": {"start": {"line": 3}}},
+        "s": {"1": 1, "2": 0, "3": 0, "again": 2, "5": 1},
+    }
+    text = b"let a: A;\nlet b;\nlet c; c;\n\n// d\n"
+    here = Collected({"coverage-final.json": json.dumps({"/v/a.ts": file, "/v/b.ts": file}).encode()}, b"", ("/v",))
+    assert tracer.read(here, {"a.ts": text}) == {"a.ts": Lines(frozenset({1, 2, 3}), frozenset({1, 3}))}
+    for damaged in (b"{", b"[]", b'{"/v/a.ts": {}}'):
+        assert tracer.read(replace(here, reports={"coverage-final.json": damaged}), {"a.ts": text}) == {}
 
 
 def test_a_script_that_a_loader_has_translated_is_not_judged() -> None:
@@ -252,7 +272,9 @@ GO_TEST = (
 
 def test_go_says_by_blocks_which_lines_ran() -> None:
     tracer = TRACERS["go"]
-    assert tracer.watch(["pay.go"], "/v").env == {"GOFLAGS": "-mod=mod -coverprofile=/report/go.cover -coverpkg=./..."}
+    assert tracer.watch(["pay.go"], "/v", "go test ./...").env == {
+        "GOFLAGS": "-mod=mod -coverprofile=/report/go.cover -coverpkg=./..."
+    }
     seen = tracer.read(Collected({"go.cover": PROFILE}, b""), {"pay.go": PAY, "sub/pay.go": PAY, "absent.go": PAY})
     assert seen.keys() == {"pay.go", "sub/pay.go"}
     assert (seen["pay.go"].code, seen["pay.go"].ran) == ({3, 4, 6}, {3, 4})
