@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from agent.verify.blocks import Statement, Writing, bare, statements
-from agent.verify.tables import Rows, is_table
+from agent.verify.tables import Rows, use_of
 
 _DEEPEST: Final = 50
 """Brackets within brackets."""
@@ -217,7 +217,7 @@ class _Reading:
     def _rows(self, beside: Sequence[Statement], around: tuple[_Block, ...]) -> Rows | None:
         """What the rows of a block are like; ``None`` where it is no table."""
         scope = around[0].of.text if len(around) > 1 else self.old
-        return Rows.of(beside) if around and is_table(*around[-1], self.form.rows, scope) else None
+        return Rows.of(beside, use_of(*around[-1], self.form.rows, scope)) if around else None
 
 
 def _telling(statement: Statement, olds: Sequence[Statement]) -> str:

@@ -9,24 +9,31 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from enum import Enum
 from typing import Final
 
 from agent.verify.blocks import Statement
 
 # It is gone through where it stands, is given to what checks it, or has a name that is used for nothing else.
 _THERE: Final = re.compile(
-    r"\.each\(\[?$|\b(?:of|in) &?(?:vec!)?\[$|\brange (?:\[|map\[).*\{$|^@\w*Source\((?:\w+ ?= ?)?\{$"
-    r"|^(?:check|test|run|verify)\w*\(.*, ?[\w.\[\]]*\{$"
+    r"\.each\(\[?$|\bfor\b.*\b(?:of|in) &?(?:vec!)?\[$|\brange (?:\[|map\[).*\{$|^@\w*Source\((?:\w+ ?= ?)?\{$"
 )
 _THERE_AT_END: Final = re.compile(r"\](?: as const)?\)?\.(?:forEach|each|iter|into_iter)\b")
-_NAMED: Final = re.compile(r"(?:^|[\s\]])(\w+)(?:: [^=]{1,200})? ?:?= ?(?=\S)(?!.*=>)")
+_CHECKS: Final = r"\b(?:check|test|run|verify)\w*\("
+_GIVEN_THERE: Final = re.compile(rf"^{_CHECKS}.*, ?[\w.\[\]]+\{{$")
+_NAMED: Final = re.compile(r"(?:^|[\s\]])(\w+)(?:: [^=]+)? ?:?= ?(?=\S)(?!.*=>)")
 _GONE_THROUGH: Final = (
-    r"\brange NAME\b(?![.\[(])|\b(?:of|in) (?:&mut |&)?NAME\b(?![.\[(])|: NAME\)|\.each\(NAME\)"
+    r"\brange NAME\b(?![.\[(])|\bfor\b[^;\n]{0,200} (?:of|in) (?:&mut |&)?NAME\b(?![.\[(])|: NAME\)|\.each\(NAME\)"
     r"|\bNAME\.(?:forEach|each)\(|\bObject\.(?:entries|keys)\(NAME\)(?!\.[^fm])"
     r"|\b(?:in |of )?NAME\s*\.(?:iter|into_iter|entries)\(\)"
     r"(?!\s*\.\s*(?:take|skip|step|rev|last|nth|next|chunks|filter))"
-    r"|\b(?:check|test|run|verify)\w*\((?:[^()\n]*, ?)?NAME\b"
 )
+_GIVEN: Final = rf"{_CHECKS}(?:[^()\n]*, ?)?NAME\b"
+_LEAVES_OUT: Final = re.compile(
+    r"skip|ignor|exclu|except|known|allow|todo|fail|flak|broken|expect|pend|unsupported|disab|omit|without|only|but\b",
+    re.IGNORECASE,
+)
+"""How a list is called that says what not to test, or what to find."""
 _BESIDE: Final = r"\bNAME(?:: [^=\n]{1,200})? ?:?=(?!=)|\bNAME\[[A-Za-z_]\w*\]"
 """Where it is made, or asked for the row whose turn it is."""
 _BODY: Final = r"(?:\bfunc\b[^{}\n]{0,300}|\bfunction\b[^{}\n]{0,300}|=> ?|-> ?|\|[^|{}\n]*\| ?)\{"
@@ -42,8 +49,18 @@ _CALLED: Final = re.compile(r"\b(?![A-Z])(\w+)\s*(?=[(!.])")
 _KEY: Final = re.compile(r"(?:'([^'\\]*)'|\"([^\"\\]*)\"|(\w+)) ?:")
 
 
-def is_table(holder: Statement, number: int, rows: str, scope: str) -> bool:
-    """Whether the tests go through a block row by row, and do nothing else with it.
+class Use(Enum):
+    """What the tests do with a list."""
+
+    OTHER = 0
+    GIVEN = 1
+    """It is given to what checks it: fields of one value would look the same."""
+    ROWS = 2
+    """They go through it row by row, and do nothing else with it."""
+
+
+def use_of(holder: Statement, number: int, rows: str, scope: str) -> Use:
+    """What the tests do with what stands in a block.
 
     Args:
         holder, number: the statement, and the number of its line behind which the block stands.
@@ -51,15 +68,22 @@ def is_table(holder: Statement, number: int, rows: str, scope: str) -> bool:
         scope: all that can use it, bare.
     """
     opening, first = holder.bare[number], holder.bare[0]
-    if not re.search(rows, opening):
-        return False
+    if not re.search(rows, opening) or _LEAVES_OUT.search(first):
+        return Use.OTHER
     if _THERE.search(opening) or _THERE.search(first) or any(map(_THERE_AT_END.match, holder.bare[number + 1 :][:1])):
-        return True
+        return Use.ROWS
+    if _GIVEN_THERE.search(opening):
+        return Use.GIVEN
     named = _NAMED.search(first)
     if named is None:
-        return False
-    counts = [len(re.findall(p.replace("NAME", named[1]), scope)) for p in (r"\bNAME\b", _GONE_THROUGH, _BESIDE)]
-    return counts[1] > 0 and counts[0] == counts[1] + counts[2]
+        return Use.OTHER
+    every, through, given, beside = (
+        len(re.findall(pattern.replace("NAME", named[1]), scope))
+        for pattern in (r"\bNAME\b", _GONE_THROUGH, _GIVEN, _BESIDE)
+    )
+    if every != through + given + beside:
+        return Use.OTHER
+    return Use.ROWS if through else Use.GIVEN if given else Use.OTHER
 
 
 @dataclass(frozen=True)
@@ -71,7 +95,10 @@ class Rows:
     acts: frozenset[str]
 
     @classmethod
-    def of(cls, rows: Sequence[Statement]) -> Rows:
+    def of(cls, rows: Sequence[Statement], use: Use) -> Rows | None:
+        """``None`` where no row may be added."""
+        if use is Use.OTHER or (use is Use.GIVEN and any(map(_key, rows))):
+            return None
         acts = (act for row in rows for act in _ACTS.findall(_values(row)))
         return cls(frozenset(map(_kind, rows)), frozenset(filter(None, map(_key, rows))), frozenset(acts))
 
