@@ -164,7 +164,7 @@ def for_review(spec: RunSpec, plan: Plan | None, diff: str, evidence: Evidence) 
         task=fence("issue", "task", _task_text(spec.task), spec.seed),
         request=_fenced("request", spec.task.request, spec.seed),
         criteria="\n".join(f"- {s.objective}" + (f"; done when {s.done_when}" if s.done_when else "") for s in steps),
-        measured=f"{len(evidence.turned)} tests fail without the change and pass with it{passed}",
+        measured=f"tests that fail without the change and pass with it: {len(evidence.turned)}{passed}",
         diff=fence("diff", "the change", diff, spec.seed),
     )
 
