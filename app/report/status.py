@@ -30,6 +30,8 @@ _FULL = tuple(stage for stage in STAGES if stage not in (Stage.ANSWER, Stage.REV
 _COURSES = {"ask": _ASKED, "plan": _PLANNED, "revise": _PLANNED}
 """Command → the stages to come; other commands go through the rest, with a review where one is set."""
 _PLACES = 20
+_PATH_BYTES, _LAST_LINE = 1_000, 10_000_000
+"""Beyond these, a place is none that anybody could go to."""
 _PLAN_BYTES = 40_000
 
 # Outcome → (mark, heading, what to do when the run itself named nothing).
@@ -204,6 +206,7 @@ def _plan(plan: Plan) -> str:
 
 def _places(facts: JobFacts, places: Sequence[Place]) -> str:
     """Links to the lines that an answer names, as they were when it was given."""
+    places = [p for p in places if md.size(p.path) <= _PATH_BYTES and max(p.start, p.end) <= _LAST_LINE]
     if not places or not facts.base_sha:
         return ""
     links = []

@@ -6,6 +6,9 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 from agent.types import Comparison, Coverage, Evidence, Impact, Outcome, SuiteStatus, TestOutcome, TestRun, Usage
+from app.report import markdown as md
+
+_TOOL_BYTES = 100
 
 SUITE = {
     SuiteStatus.OK: "the tests pass",
@@ -191,7 +194,7 @@ def _doubts(evidence: Evidence) -> Iterator[str]:
 
 def _complained(evidence: Evidence) -> str:
     said = [
-        f"{check.tool} has {count(check.count, 'new finding')}"
+        f"{md.inline(md.head(check.tool, _TOOL_BYTES))} has {count(check.count, 'new finding')}"
         if check.level == "static"
         else f"{count(check.count, 'file')} can't be parsed any more"
         for check in evidence.complaints

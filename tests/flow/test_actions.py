@@ -20,6 +20,7 @@ from app.devhub.records import WorkflowRun
 from app.devhub.repo import Repo
 from app.devhub.serving import serving
 from tests.flow.scripts import SCRIPT
+from tests.flow.test_hostile import HOSTILE, SPY
 from tests.flow.world import BUG, FILES, World, outcome, wait_until, world
 from tests.support.openapi import Checked
 
@@ -120,8 +121,10 @@ def execute(repo: Repo, run: WorkflowRun, folder: Path) -> str:
 
 @pytest.fixture(scope="module")
 def repo(actions: World) -> Repo:
-    """With the workflow in it; one for all tests, so that its environment is installed once."""
-    return actions.repository("by-actions", {**FILES, FILE: workflow(actions.service.url)}, alone=True)
+    """With the workflow in it, and code that looks around; one for all tests, so that its environment is installed
+    once."""
+    spy = {"spy.py": SPY, ".graftsmith.toml": HOSTILE[".graftsmith.toml"]}
+    return actions.repository("by-actions", {**FILES, **spy, FILE: workflow(actions.service.url)}, alone=True)
 
 
 @pytest.fixture(scope="module")
@@ -145,6 +148,12 @@ def test_a_label_becomes_a_pull_request_by_way_of_a_workflow(actions: World, rep
     assert [event["kind"] for event in actions.events(job)].count("model_call") == result.usage.calls
     assert "stage: prove" in logs[0]
     assert "sum(items" not in logs[0], "no text of the run is in the workflow's log"
+    folder = actions.service.folder / "state" / "jobs" / job.id
+    texts = "\n".join(path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file())
+    assert "SEEN" in texts, "the set-up looked around"
+    (run,) = repo.workflow_runs()
+    for secret in ("ACTIONS_ID_TOKEN", *repo.identity_of(run.id).values(), "GITHUB_"):
+        assert secret not in texts
 
 
 def test_a_service_that_is_killed_begins_the_run_anew_and_once(actions: World, repo: Repo, home: Path) -> None:

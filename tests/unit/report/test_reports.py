@@ -29,6 +29,7 @@ from agent.types import (
 from app import report
 from app.report import Closing, JobFacts, LeftOut, Review, words
 from app.report import markdown as md
+from app.report.markdown import BODY_LIMIT
 from tests.unit.report import cases
 from tests.unit.report.cases import FACTS, PROVEN, WEAKENED
 from tests.unit.report.rendered import Rendered
@@ -89,7 +90,7 @@ def hostile(text: str) -> RunResult:
         baseline=run,
         checks=(
             Check(level="syntax", tool=text, found=(Finding(path=text, line=1, rule=text, message=text),), more=1),
-            Check(level="static", tool=text, silent=text),
+            Check(level="static", tool=text, found=(Finding(path=text, line=1, rule=text, message=text),), silent=text),
         ),
         final=run,
         comparison=Comparison(fixed=(text,), regressed=(text, text), lost=(text,), given_up=(text,), flaky=(text,)),
@@ -116,6 +117,7 @@ def hostile(text: str) -> RunResult:
             "file_reasons": (FileReason(path="src/widget/duration.py", reason=text),),
             "evidence": evidence,
             "notes": (text,),
+            "places": (Place(path=text, start=1, end=2), Place(path=text * 5_000, start=1, end=10**4_000)) * 9,
             "review": tuple(
                 ReviewFinding(path=text, line=1, severity=severity, problem=text, advice=text)
                 for severity in ("blocking", "remark")
@@ -137,6 +139,7 @@ def test_nothing_hostile_is_live_anywhere(text: str) -> None:
         report.check_run(result, facts).summary,
     ):
         page = Rendered(document)
+        assert len(document.encode()) <= BODY_LIMIT
         assert not page.open and not page.mentions
         assert not set(page.tags) & {"img", "script", "h1", "h2"}
         assert not [href for href in page.hrefs if "evil" in href]
