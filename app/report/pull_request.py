@@ -8,7 +8,6 @@ out; the test log takes the room that the others leave.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from agent.plan import leave
 from agent.types import (
@@ -29,6 +28,7 @@ from agent.verify.integrity import HUNK_LIMIT
 from app.report import markdown as md
 from app.report import words
 from app.report.facts import NO_FINDINGS, PRODUCT, PULL_MARK, JobFacts, Review
+from app.report.sections import Section, fitting, joined
 
 _PROOFS, _LISTED, _FILES, _FINDINGS = 30, 20, 60, 20
 _PATCHES = 16_000
@@ -44,15 +44,6 @@ _MARKS = {
     "missing": "○",
     "not_run": "○",
 }
-
-
-@dataclass(frozen=True)
-class Section:
-    """One part of the body. The lower ``keep``, the sooner it is left out when there is no room."""
-
-    text: str
-    keep: int = 9
-    name: str = ""
 
 
 def marker(facts: JobFacts) -> str:
@@ -111,28 +102,9 @@ def _measured(result: RunResult, facts: JobFacts, review: Review) -> list[Sectio
 
 def _document(sections: Sequence[Section], result: RunResult, limit: int) -> str:
     """The sections that fit, and the log before the last one in the room that they leave."""
-    *first, last = _fitting([s for s in sections[:-1] if s.text], limit - _LOG_LEAST, sections[-1])
-    log = Section(_log(result.evidence.tests, limit - md.size(_joined([*first, last])) - 10))
-    return _joined([*first, log, last])
-
-
-def _joined(sections: Sequence[Section]) -> str:
-    return "\n\n".join(section.text for section in sections if section.text) + "\n"
-
-
-def _fitting(sections: Sequence[Section], limit: int, last: Section) -> list[Section]:
-    """The sections, ``last`` at the end; what must go for the rest to fit is named where the reader will see it."""
-    kept = list(sections)
-    gone: list[str] = []
-    while md.size(_joined([*kept, last])) > limit - 300 * bool(gone):
-        least = min((s for s in kept if s.keep < 9), key=lambda s: s.keep, default=None)
-        if least is None:
-            break
-        kept.remove(least)
-        gone.append(least.name)
-    if gone:
-        kept.append(Section(f"*Left out here, because the text has a size limit: {', '.join(gone)}.*"))
-    return [*kept, last]
+    *first, last = fitting(sections[:-1], limit - _LOG_LEAST, sections[-1])
+    log = Section(_log(result.evidence.tests, limit - md.size(joined([*first, last])) - 10))
+    return joined([*first, log, last], limit)
 
 
 # ── sections ─────────────────────────────────────────────────────────────────────────────────────────────────────

@@ -11,6 +11,7 @@ from app.report import markdown as md
 from app.report import words
 from app.report.facts import PRODUCT, JobFacts
 from app.report.pull_request import plan_text
+from app.report.sections import Section, fitting, joined
 
 STAGES: dict[Stage, str] = {
     Stage.PREPARE: "Prepare the checkout",
@@ -127,8 +128,9 @@ def marker(facts: JobFacts) -> str:
 
 def status_comment(facts: JobFacts, progress: Progress, closing: Closing | None = None) -> str:
     """The whole comment, at most ``markdown.BODY_LIMIT`` bytes, beginning with ``marker(facts)``."""
-    parts = [marker(facts), *(_ended(facts, progress, closing) if closing else _running(facts, progress))]
-    return "\n\n".join(part for part in parts if part) + "\n"
+    sections = _ended(facts, progress, closing) if closing else list(map(Section, _running(facts, progress)))
+    *first, last = [Section(marker(facts)), *sections]
+    return joined(fitting(first, md.BODY_LIMIT, last), md.BODY_LIMIT)
 
 
 def _running(facts: JobFacts, progress: Progress) -> list[str]:
@@ -174,25 +176,26 @@ def _stages(states: Sequence[StageState], to_come: Collection[Stage]) -> str:
     return "\\\n".join(lines)
 
 
-def _ended(facts: JobFacts, progress: Progress, closing: Closing) -> list[str]:
+def _ended(facts: JobFacts, progress: Progress, closing: Closing) -> list[Section]:
     mark, heading, otherwise = ENDINGS[closing.outcome]
     if closing.pull_number is not None:
         heading += f": #{closing.pull_number}" + (" (draft)" if closing.draft else "")
     if closing.draft and mark == "✔":
         mark = "⚠"
     told = closing.answer if closing.pull_number is None and not closing.account else ""
+    next_step = md.inline(closing.next_step or otherwise)
     return [
-        f"### {mark} {heading}",
-        md.prose(closing.reason, limit=2_000),
-        f"**{closing.verdict}**" if closing.verdict else "",
-        _kept(facts, closing),
-        md.prose(told, facts.links, limit=12_000),
-        _places(facts, closing.places),
-        _plan(closing.plan) if closing.plan else "",
-        closing.account.strip(),
-        f"**Next:** {md.inline(closing.next_step or otherwise)}" if closing.next_step or otherwise else "",
-        md.details("What was done", _stages(progress.stages, ())) if progress.stages else "",
-        _small([f"{words.duration(progress.elapsed_s)} in all" if progress.elapsed_s else "", closing.cost]),
+        Section(f"### {mark} {heading}"),
+        Section(md.prose(closing.reason, limit=2_000), 8, "the reason"),
+        Section(f"**{closing.verdict}**" if closing.verdict else ""),
+        Section(_kept(facts, closing), 4, "the work, which is kept with the run"),
+        Section(md.prose(told, facts.links, limit=12_000), 7, "the answer"),
+        Section(_places(facts, closing.places), 3, "the lines that it names"),
+        Section(_plan(closing.plan) if closing.plan else "", 6, "the plan, which is kept with the run"),
+        Section(closing.account.strip(), 5, "what was measured"),
+        Section(f"**Next:** {next_step}" if next_step else ""),
+        Section(md.details("What was done", _stages(progress.stages, ())) if progress.stages else "", 2, "the stages"),
+        Section(_small([f"{words.duration(progress.elapsed_s)} in all" if progress.elapsed_s else "", closing.cost])),
     ]
 
 

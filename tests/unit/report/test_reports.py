@@ -278,6 +278,13 @@ def test_a_patch_that_cannot_be_pushed_is_in_the_comment() -> None:
         FACTS, cases.ENDED, Closing(Outcome.BLOCKED, "The fork can't be pushed to.", patch=patch)
     )
     assert patch.strip() in "".join(Rendered(text).codes)
+    parts = {"patch": "é" * 14_000, "account": "measured *" * 4_400, "answer": "<" * 11_000}
+    full = report.status_comment(
+        FACTS, cases.ENDED, Closing(Outcome.BLOCKED, "The reason.", next_step="Go on.", **parts)
+    )
+    assert len(full.encode()) <= BODY_LIMIT
+    assert full.startswith(report.status.marker(FACTS)) and "The reason" in full and "**Next:** Go on." in full
+    assert "has a size limit: the stages, the work, which is kept with the run" in full and "measured" in full
     large = report.status_comment(FACTS, cases.ENDED, Closing(Outcome.BLOCKED, "r", patch="x" * 100_000))
     assert md.size(large) < 65_536 and "too long" in large
 
