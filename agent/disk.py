@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import secrets
 import stat
+import struct
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,12 @@ _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 LEAST_ROOM = 2 * 1024 * 1024
 
+_FLAGS = struct.Struct("l")
+_GET_FLAGS = 0x8000_6601 | _FLAGS.size << 16
+_SET_FLAGS = 0x4000_6602 | _FLAGS.size << 16
+_TOP = 0x0002_0000
+"""ioctl_iflags(2): ``FS_IOC_GETFLAGS``, ``FS_IOC_SETFLAGS``, ``FS_TOPDIR_FL``."""
+
 
 def check_room(place: Path) -> None:
     """For when a command has failed that wrote to the disk of ``place``: where there is no room, that says nothing of
@@ -32,6 +40,23 @@ def check_room(place: Path) -> None:
     disk = os.statvfs(there)
     if disk.f_bavail * disk.f_frsize < LEAST_ROOM or (disk.f_files and not disk.f_favail):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(place))
+
+
+def scatter(folder: Path) -> None:
+    """Have ext4 put the folders that are made in ``folder`` far from each other; other file systems are left alone.
+
+    ext4 gives no inode away again for minutes after its file was removed, and passes over all of those whenever it
+    makes a file near them (``recently_deleted`` in its ``ialloc.c``). A run that follows another would make its
+    thousands of files where those of the other have just been removed, each in thirty times the time.
+    """
+    opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        (flags,) = _FLAGS.unpack(fcntl.ioctl(opened, _GET_FLAGS, bytes(_FLAGS.size)))
+        fcntl.ioctl(opened, _SET_FLAGS, _FLAGS.pack(flags | _TOP))
+    except OSError:  # it knows no such flag, or the folder is not ours: slower, and nothing else
+        pass
+    finally:
+        os.close(opened)
 
 
 @dataclass(frozen=True)

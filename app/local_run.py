@@ -14,6 +14,7 @@ from pathlib import Path
 from agent import pipeline, record
 from agent.ask import NOBODY, Asker
 from agent.budget import load_prices
+from agent.disk import scatter
 from agent.errors import UserError
 from agent.events import Listener
 from agent.files import replace_file
@@ -119,9 +120,11 @@ def _spec(settings: EngineSettings, origin: Path, wish: Wish) -> RunSpec:
     cache = settings.state_dir / "cache"
     if settings.keep_days:
         remove_old(runs_folder(settings), settings.keep_days * DAY_S)
-    for place in (settings.state_dir, folder, cache):
+    for place in (settings.state_dir, folder.parent, cache):
         # Others may pass through, but not look around: the sandbox's own user has to reach its checkouts.
         place.mkdir(parents=True, exist_ok=True, mode=0o711)
+    scatter(folder.parent)
+    folder.mkdir(mode=0o711)
     git_dir = folder / "repository.git"
     head = clone_local(origin, git_dir)
     # A question runs nothing: asking every package client of this machine would only keep the person waiting.

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from agent.disk import scatter
 from agent.types import Outcome
 from app.jobs.store import LeaseLost
 from app.runners.local import result_of
@@ -24,6 +25,10 @@ class Places:
     @property
     def jobs(self) -> Path:
         return self.root / "jobs"
+
+    def prepare(self) -> None:
+        """Make the folder of the jobs; each job will lie apart from the others on the disk."""
+        scatter(self._made(self.jobs))
 
     def job(self, job_id: str) -> Path:
         return self._made(self.jobs / job_id)

@@ -59,7 +59,9 @@ def build(settings: Settings, *, port: int) -> Service:
     meters = RunMeters(load_prices(settings.prices))
     token_secret = secrets.token_urlsafe(48)
     gateway = _gateway(settings, meters, token_secret)
-    site = Site(settings, github_app(settings), store, Files(root))
+    files = Files(root)
+    files.prepare()
+    site = Site(settings, github_app(settings), store, files)
     model_url = f"http://127.0.0.1:{port}/llm/v1"
     door = _door(settings)
     runs = Runs(

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
+from agent.disk import scatter
 from agent.errors import UserError
 from sandbox import process, remove_tree
 from sandbox.types import Limits
@@ -96,6 +97,7 @@ class Store:
     def making(self) -> Iterator[Place]:
         """A fresh folder aside; it is gone afterwards unless it was kept."""
         self._root.mkdir(parents=True, exist_ok=True, mode=0o711)
+        scatter(self._root)
         self._sweep()
         making = Path(tempfile.mkdtemp(prefix=_ASIDE, dir=self._root))
         try:
