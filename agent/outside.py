@@ -17,9 +17,13 @@ from urllib.request import getproxies, proxy_bypass
 from agent.errors import OperatorError
 
 _LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|::1")
-"""This machine: for a proxy, that would be another one."""
 _SPOKEN = ("http", "https")
 _AUTHORITIES = {"http.sslCAInfo": "SSL_CERT_FILE", "http.sslCAPath": "SSL_CERT_DIR"}
+
+
+def is_this_machine(url: str) -> bool:
+    """Whether ``url`` stays on this machine; for a proxy, that would be another one."""
+    return _LOOPBACK.fullmatch(urlsplit(url).hostname or "") is not None
 
 
 def proxy_for(url: str) -> str | None:
@@ -29,7 +33,7 @@ def proxy_for(url: str) -> str | None:
         OperatorError: it is a proxy that not all of us can speak with.
     """
     parts = urlsplit(url)
-    if _LOOPBACK.fullmatch(parts.hostname or "") or proxy_bypass(parts.netloc):
+    if is_this_machine(url) or proxy_bypass(parts.netloc):
         return None
     proxies = getproxies()
     proxy = proxies.get(parts.scheme) or proxies.get("all")

@@ -13,7 +13,6 @@ import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
-from urllib.parse import urlsplit
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
@@ -23,14 +22,14 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from agent.errors import OperatorError, UserError
+from agent.errors import OperatorError
 from agent.types import Budget, ModelEndpoint
 from agent.verify.registries import places
+from app import addresses
+from app.addresses import GitHubAddresses, safe_url, web_url
 
 _PREFIX = "GRAFTSMITH_"
 _PUBLIC_OPENAI = "https://api.openai.com/v1"
-_PUBLIC_GITHUB = "https://api.github.com"
-_LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def environment() -> dict[str, str]:
@@ -42,28 +41,6 @@ def default_state_dir() -> Path:
     """Where state goes unless told otherwise (XDG Base Directory Specification)."""
     base = os.environ.get("XDG_STATE_HOME", "")
     return (Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "state") / "graftsmith"
-
-
-def _web_url(value: str, name: str) -> str:
-    """``value`` without a trailing slash; refuses what is no URL, and plain HTTP to another machine."""
-    url = urlsplit(value)
-    if url.scheme not in ("http", "https") or not url.hostname:
-        raise ValueError(f"{name} must be a URL such as https://example.org")
-    if url.username or url.password:
-        raise ValueError(f"{name} must not hold a user name or password")
-    return value.rstrip("/")
-
-
-def web_address(value: str, name: str) -> str:
-    """``value`` of the option ``name`` as a web address without a trailing slash.
-
-    Raises:
-        UserError: it is none.
-    """
-    try:
-        return _web_url(value, name)
-    except ValueError as error:
-        raise UserError(str(error)) from error
 
 
 class SearchSettings(BaseSettings):
@@ -84,12 +61,12 @@ class SearchSettings(BaseSettings):
     @field_validator("openai_base_url")
     @classmethod
     def _check_openai_base_url(cls, value: str) -> str:
-        return _web_url(value, "OPENAI_BASE_URL")
+        return web_url(value, "OPENAI_BASE_URL")
 
     @field_validator("embedding_base_url")
     @classmethod
     def _check_embedding_base_url(cls, value: str | None) -> str | None:
-        return value if value is None else _web_url(value, "GRAFTSMITH_EMBEDDING_BASE_URL")
+        return value if value is None else web_url(value, "GRAFTSMITH_EMBEDDING_BASE_URL")
 
     @property
     def embeddings(self) -> ModelEndpoint | None:
@@ -121,7 +98,7 @@ class MachineSettings(BaseSettings):
     @field_validator("pip_index_url", "npm_registry")
     @classmethod
     def _check_registry(cls, value: str | None) -> str | None:
-        return value if value is None else _web_url(value, "a package registry")
+        return value if value is None else web_url(value, "a package registry")
 
     @field_validator("egress_allow")
     @classmethod
@@ -251,7 +228,7 @@ class Settings(EngineSettings, StoreSettings):
     private_key: SecretStr = Field(validation_alias="PRIVATE_KEY")
     """PEM text of the App's RSA key, wherever it came from."""
     webhook_secret: SecretStr = Field(validation_alias="WEBHOOK_SECRET", min_length=8)
-    github_api_url: str = Field(default=_PUBLIC_GITHUB, validation_alias="GITHUB_API_URL")
+    github_api_url: str = Field(default=addresses.PUBLIC.api, validation_alias="GITHUB_API_URL")
 
     host: str = Field(default="127.0.0.1", validation_alias="GRAFTSMITH_HOST")
     port: int = Field(default=8000, ge=0, le=65535, validation_alias="GRAFTSMITH_PORT")
@@ -295,12 +272,10 @@ class Settings(EngineSettings, StoreSettings):
     @field_validator("github_api_url")
     @classmethod
     def _check_github_api_url(cls, value: str) -> str:
-        value = _web_url(value, "GITHUB_API_URL")
-        url = urlsplit(value)
-        if url.scheme == "http" and url.hostname not in _LOOPBACK:
-            raise ValueError("GITHUB_API_URL must start with https://, because tokens travel to it")
-        if url.hostname == "github.com":
-            raise ValueError(f"for github.com it is {_PUBLIC_GITHUB}, the default: remove the setting")
+        value = safe_url(value, "GITHUB_API_URL")
+        at = addresses.by_web(value.removesuffix("/api/v3"))
+        if "://api." not in value and "://api." in at.api:
+            raise ValueError(f"the API of {at.web} is at {at.api}")
         return value
 
     @field_validator("public_url")
@@ -310,11 +285,7 @@ class Settings(EngineSettings, StoreSettings):
             if info.data.get("runner") == "actions":
                 raise PydanticCustomError("missing", "missing")
             return None
-        value = _web_url(value, "GRAFTSMITH_PUBLIC_URL")
-        url = urlsplit(value)
-        if url.scheme == "http" and url.hostname not in _LOOPBACK:
-            raise ValueError("GRAFTSMITH_PUBLIC_URL must start with https://, because tokens travel to it")
-        return value
+        return safe_url(value, "GRAFTSMITH_PUBLIC_URL")
 
     @property
     def required_public_url(self) -> str:
@@ -339,14 +310,9 @@ class Settings(EngineSettings, StoreSettings):
         return frozenset(value.get_secret_value() for value in values) - {""}
 
     @property
-    def github_web_url(self) -> str:
-        """Where people and git go: ``https://github.com`` or the root of the Enterprise server."""
-        if self.github_api_url == _PUBLIC_GITHUB:
-            return "https://github.com"
-        url = urlsplit(self.github_api_url)
-        if url.path in ("", "/") and (url.hostname or "").startswith("api."):  # Enterprise Cloud with data residency
-            return f"{url.scheme}://{url.netloc.removeprefix('api.')}"
-        return f"{url.scheme}://{url.netloc}{url.path.removesuffix('/api/v3')}"
+    def github(self) -> GitHubAddresses:
+        """Where the App's GitHub is."""
+        return addresses.by_api(self.github_api_url)
 
 
 class _TwoKeys:
@@ -384,7 +350,7 @@ _TODO = {
     "PRIVATE_KEY": "generate a private key on the App's settings page and set PRIVATE_KEY_PATH to the .pem file, "
     "or PRIVATE_KEY to its text",
     "WEBHOOK_SECRET": "set it to the webhook secret from the App's settings page (8 characters or more)",
-    "GITHUB_API_URL": f"leave it out for github.com ({_PUBLIC_GITHUB}); for an Enterprise server use https://HOST/api/v3",
+    "GITHUB_API_URL": f"leave it out for github.com ({addresses.PUBLIC.api}); for an Enterprise server use https://HOST/api/v3",
     "OPENAI_API_KEY": "set it to your provider's key, or point OPENAI_BASE_URL at an endpoint that asks for none",
     "OPENAI_BASE_URL": "set it to the address of an OpenAI-compatible endpoint, for example http://127.0.0.1:8080/v1",
     "GRAFTSMITH_EMBEDDING_BASE_URL": "set it to the address of an OpenAI-compatible endpoint, or leave it out",

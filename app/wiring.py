@@ -14,7 +14,6 @@ from agent.budget import load_prices
 from app import housekeeping, server
 from app.aging import DAY_S
 from app.github import GitHubApp, WorkflowTokens
-from app.github.oidc import issuer
 from app.jobs.executor import Executor, claim_identity
 from app.jobs.room import Room
 from app.jobs.store import JobStore, database_url
@@ -105,7 +104,7 @@ def _door(settings: Settings) -> Door | None:
     """Where runs are fetched; ``None`` where all are carried out on this machine."""
     if settings.runner != "actions":
         return None
-    return Door(WorkflowTokens(issuer(settings.github_web_url), settings.required_public_url))
+    return Door(WorkflowTokens(settings.github.issuer, settings.required_public_url))
 
 
 def _actions(settings: Settings, site: Site, door: Door) -> ActionsRunner:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import socket
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -12,9 +13,9 @@ import uvicorn
 
 from agent.errors import OperatorError, UserError
 from agent.files import replace_file
+from app.addresses import PUBLIC, GitHubAddresses, by_web, safe_url, web_url
 from app.github import Access
-from app.github.manifest import NewApp, api_url
-from app.settings import web_address
+from app.github.manifest import NewApp
 from app.web import setup
 from app.webhooks.policy import EVENTS
 
@@ -25,7 +26,7 @@ _OURS = ("APP_ID", "PRIVATE_KEY", "PRIVATE_KEY_PATH", "WEBHOOK_SECRET")
 @click.option("--url", required=True, help="Where GitHub will reach the service: https://YOUR-HOST")
 @click.option("--organization", default="", help="Whose App it becomes; without it, your own.")
 @click.option("--name", default="", help="What it is called, which GitHub asks too.  [default: graftsmith-YOUR-HOST]")
-@click.option("--github", default="https://github.com", show_default=True, help="Address of an Enterprise server.")
+@click.option("--github", default=PUBLIC.web, show_default=True, help="Address of an Enterprise server.")
 @click.option("--actions", is_flag=True, help="It may start workflows too (GRAFTSMITH_RUNNER=actions).")
 @click.option("--workflows", is_flag=True, help="It may change files in .github/workflows too.")
 @click.option(
@@ -54,43 +55,60 @@ def setup_command(
     private key and the settings are written, and nothing is left to copy. On a server, forward the port first:
     `ssh -L 8000:localhost:8000 SERVER`.
     """
-    service_url, web_url = web_address(url, "--url"), web_address(github, "--github")
+    service_url, at = _address(web_url, url, "--url"), by_web(_address(safe_url, github, "--github"))
     key_file = env_file.with_name("graftsmith.pem").absolute()
     _check_free(env_file, key_file)
-    permissions = {
-        **(Access.WRITE_WORKFLOWS if workflows else Access.WRITE).permissions,
-        **(Access.ACTIONS.permissions if actions else {}),
-    }
     with _listen(port) as listening:
-        back = page_url.rstrip("/") or f"http://localhost:{listening.getsockname()[1]}"
         wish = setup.Wish(
             name=name or f"graftsmith-{urlsplit(service_url).hostname}",
-            github=web_url,
+            github=at,
             organization=organization,
             service_url=service_url,
-            page_url=back,
-            permissions=permissions,
+            page_url=page_url.rstrip("/") or f"http://localhost:{listening.getsockname()[1]}",
+            permissions=_permissions(actions=actions, workflows=workflows),
             events=sorted(EVENTS),
             files=f"{env_file}, {key_file.name}",
         )
-        made: list[NewApp] = []
-
-        def keep(app: NewApp) -> None:
-            _keep(env_file, key_file, web_url, app)
-            made.append(app)
-
-        app = setup.application(wish, keep, lambda: setattr(server, "should_exit", True))
-        server = uvicorn.Server(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
-        click.echo(f"Open {back}/ in your browser.")
-        server.run(sockets=[listening])
-    if not made:
-        raise click.Abort
+        made = _made(wish, listening, lambda app: _keep(env_file, key_file, at, app))
     click.echo(
-        f"{made[0].slug} is there. Its settings are in {env_file}, its key in {key_file}.\n"
-        f"1. Install it on your repositories: {made[0].html_url}/installations/new\n"
+        f"{made.slug} is there. Its settings are in {env_file}, its key in {key_file}.\n"
+        f"1. Install it on your repositories: {made.html_url}/installations/new\n"
         f"2. Add OPENAI_API_KEY and OPENAI_MODEL to {env_file}.\n"
         "3. graftsmith doctor, then graftsmith serve"
     )
+
+
+def _address(check: Callable[[str, str], str], value: str, option: str) -> str:
+    try:
+        return check(value, option)
+    except ValueError as error:
+        raise UserError(str(error)) from error
+
+
+def _permissions(*, actions: bool, workflows: bool) -> Mapping[str, str]:
+    writing = Access.WRITE_WORKFLOWS if workflows else Access.WRITE
+    return {**writing.permissions, **(Access.ACTIONS.permissions if actions else {})}
+
+
+def _made(wish: setup.Wish, listening: socket.socket, keep: Callable[[NewApp], None]) -> NewApp:
+    """The App, once a person has had it made on the page, and it is kept.
+
+    Raises:
+        click.Abort: the person has ended this before.
+    """
+    made: list[NewApp] = []
+
+    def keep_it(app: NewApp) -> None:
+        keep(app)
+        made.append(app)
+
+    page = setup.application(wish, keep_it, lambda: setattr(server, "should_exit", True))
+    server = uvicorn.Server(uvicorn.Config(page, log_config=None, access_log=False, lifespan="off"))
+    click.echo(f"Open {wish.page_url}/ in your browser.")
+    server.run(sockets=[listening])
+    if not made:
+        raise click.Abort
+    return made[0]
 
 
 def _check_free(env_file: Path, key_file: Path) -> None:
@@ -109,15 +127,15 @@ def _check_free(env_file: Path, key_file: Path) -> None:
         )
 
 
-def _keep(env_file: Path, key_file: Path, web_url: str, app: NewApp) -> None:
+def _keep(env_file: Path, key_file: Path, at: GitHubAddresses, app: NewApp) -> None:
     """Write the key, and the settings after what the file holds already. Both are for their owner alone.
 
     Raises:
         OperatorError: they can't be written.
     """
     values = {"APP_ID": str(app.id), "PRIVATE_KEY_PATH": str(key_file), "WEBHOOK_SECRET": app.webhook_secret}
-    if web_url != "https://github.com":
-        values["GITHUB_API_URL"] = api_url(web_url)
+    if at != PUBLIC:
+        values["GITHUB_API_URL"] = at.api
     lines = "".join(f"{name}={value}\n" for name, value in values.items())
     try:
         before = env_file.read_text(encoding="utf-8") if env_file.exists() else ""

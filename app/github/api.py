@@ -23,6 +23,7 @@ from githubkit.exception import GitHubException, RequestError, RequestFailed
 
 from agent.errors import GraftsmithError, OperatorError, RetryLater
 from agent.outside import proxy_for, tls
+from app.addresses import by_api
 from app.github.errors import AnswerLost, Reply, is_limit, to_error, wait_s
 
 _log = logging.getLogger(__name__)
@@ -186,7 +187,7 @@ class Api:
         Raises:
             as :meth:`send`; errors of GraphQL come with status 200, and are sorted like those of REST.
         """
-        url = graphql_url(str((await self._current(False)).config.base_url))
+        url = by_api(str((await self._current(False)).config.base_url).rstrip("/")).graphql
         answer = await self.send("POST", url, what, json={"query": query, "variables": variables}, harmless=True)
         errors = answer.get("errors") if isinstance(answer, Mapping) else None
         if errors:
@@ -208,12 +209,6 @@ class Api:
 
 _STATUS = {"FORBIDDEN": 403, "NOT_FOUND": 404, "RATE_LIMITED": 429, "RATE_LIMIT": 429}
 """Type of a GraphQL error → what REST answers in its place."""
-
-
-def graphql_url(api_url: str) -> str:
-    """Where GraphQL is asked; a GitHub Enterprise server has it beside its REST API, not below."""
-    base = api_url.rstrip("/")
-    return f"{base.removesuffix('/v3')}/graphql" if base.endswith("/api/v3") else f"{base}/graphql"
 
 
 _FOR_PEOPLE = frozenset({"body", "title", "message", "summary", "text"})

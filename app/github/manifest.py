@@ -17,7 +17,6 @@ from agent.outside import proxy_for, tls
 from app.github.api import path
 from app.github.models import Seen
 
-_HOME = "https://github.com"
 LONGEST_NAME = 34
 
 
@@ -29,14 +28,6 @@ class NewApp(Seen):
     html_url: str
     pem: str
     webhook_secret: str
-
-
-def api_url(web_url: str) -> str:
-    """Where the REST API of the GitHub at ``web_url`` is."""
-    scheme, _, host = web_url.partition("://")
-    if web_url == _HOME or host.endswith(".ghe.com"):
-        return f"{scheme}://api.{host}"
-    return f"{web_url}/api/v3"
 
 
 def form_url(web_url: str, organization: str, state: str) -> str:
@@ -65,13 +56,13 @@ def manifest(
     }
 
 
-async def taken_up(web_url: str, code: str) -> NewApp:
+async def taken_up(api_url: str, code: str) -> NewApp:
     """The App that was just made, with its key; a code is good once, and for an hour.
 
     Raises:
         OperatorError: GitHub does not give it.
     """
-    url = api_url(web_url) + path("/app-manifests/{code}/conversions", code=code)
+    url = api_url + path("/app-manifests/{code}/conversions", code=code)
     try:
         async with httpx.AsyncClient(timeout=30.0, verify=tls(), proxy=proxy_for(url), trust_env=False) as http:
             answer = await http.post(url, headers={"accept": "application/vnd.github+json"})

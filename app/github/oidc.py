@@ -6,6 +6,7 @@ https://docs.github.com/en/actions/reference/security/oidc for the claims.
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ _KEYS_LIVE_S = 3600.0
 _ASK_AGAIN_S = 30.0
 """Between two looks for a key that is not there: anybody can send a token that names one."""
 _LEEWAY_S = 60.0
-_PUBLIC = "https://token.actions.githubusercontent.com"
+_ENTERPRISE = re.compile(r"(/[\w-]{1,100})?", re.ASCII)
 
 
 class IdentityRefused(UserError):
@@ -47,7 +48,7 @@ class WorkflowTokens:
     """Checks tokens of one GitHub that were made for us.
 
     Args:
-        issuer: whose keys count; see :func:`issuer`.
+        issuer: whose keys count. Tokens that name an enterprise after it are signed with the same ones.
         audience: our own address, as the runs ask for it.
     """
 
@@ -71,16 +72,20 @@ class WorkflowTokens:
                 key,
                 algorithms=["RS256"],
                 audience=self._audience,
-                issuer=self._issuer,
                 leeway=_LEEWAY_S,
                 options={"require": ["exp", "iat", "aud", "iss"]},
             )
+            self._check_issuer(str(claims["iss"]))
             return _workflow_run(claims)
         except (jwt.PyJWTError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise IdentityRefused(
                 "The identity token is not one that GitHub has made for a workflow to come here with",
                 why=type(error).__name__,
             ) from error
+
+    def _check_issuer(self, named: str) -> None:
+        if not (named.startswith(self._issuer) and _ENTERPRISE.fullmatch(named.removeprefix(self._issuer))):
+            raise jwt.InvalidIssuerError
 
     async def _key(self, name: str) -> jwt.PyJWK:
         age = time.monotonic() - self._read_at
@@ -102,16 +107,6 @@ class WorkflowTokens:
         except (httpx.HTTPError, jwt.PyJWTError, ValueError, AttributeError) as error:
             raise RetryLater("GitHub's keys for identity tokens can't be read", why=type(error).__name__) from error
         return {key.key_id: key for key in keys if key.key_id}
-
-
-def issuer(web_url: str) -> str:
-    """Who signs the identity tokens of the GitHub at ``web_url``."""
-    if web_url == "https://github.com":
-        return _PUBLIC
-    scheme, _, host = web_url.partition("://")
-    if host.endswith(".ghe.com"):  # Enterprise Cloud with data residency
-        return f"{scheme}://token.actions.{host}"
-    return f"{web_url}/_services/token"
 
 
 def _workflow_run(claims: Mapping[str, Any]) -> WorkflowRun:

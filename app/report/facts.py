@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
+from app.addresses import PUBLIC
+
 PRODUCT = "Graftsmith"
 PULL_MARK = "<!-- graftsmith:pull "
 """How the description of a pull request of ours begins, unseen."""
@@ -22,14 +24,14 @@ class JobFacts:
     title: str = ""
     requester: str = ""
     command: str = "fix"
-    web_url: str = "https://github.com"
+    web_url: str = PUBLIC.web
     base_ref: str = ""
     base_sha: str = ""
     model: str = ""
 
     @property
     def repository_url(self) -> str:
-        return f"{self.web_url.rstrip('/')}/{quote(self.repository)}"
+        return f"{self.web_url}/{quote(self.repository)}"
 
     @property
     def links(self) -> tuple[str, ...]:

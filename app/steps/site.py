@@ -49,7 +49,7 @@ class Site:
             title=title,
             requester=command.requester,
             command=command.word,
-            web_url=self.settings.github_web_url,
+            web_url=self.settings.github.web,
             base_ref=brief.base_ref if brief else "",
             base_sha=brief.base_sha if brief else "",
             model=self.settings.openai_model,

@@ -20,6 +20,7 @@ from starlette.responses import FileResponse, HTMLResponse, Response
 from starlette.routing import Route
 
 from agent.errors import GraftsmithError
+from app.addresses import GitHubAddresses
 from app.github import manifest
 from app.github.manifest import NewApp
 
@@ -31,7 +32,7 @@ class Wish:
     """The App that is to be made.
 
     Args:
-        github: web address of the GitHub that is to make it.
+        github: the one that is to make it.
         organization: whose App it becomes; empty for the person's own.
         service_url: where the service will be reached.
         page_url: where the browser reaches this page.
@@ -39,7 +40,7 @@ class Wish:
     """
 
     name: str
-    github: str
+    github: GitHubAddresses
     organization: str
     service_url: str
     page_url: str
@@ -55,24 +56,27 @@ def application(wish: Wish, keep: Callable[[NewApp], None], done: Callable[[], N
         keep: stores the App; may raise a ``GraftsmithError``, which the page shows.
         done: called when it is stored, and the page has been sent.
     """
-    state = secrets.token_urlsafe(24)
-    templates = Environment(
-        loader=FileSystemLoader(_HERE), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    headers = {
-        "content-security-policy": "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'; "
-        f"form-action 'self' {wish.github}",
-        "referrer-policy": "no-referrer",
-        "cache-control": "no-store",
-    }
+    page = _Page(wish, keep, done)
+    style = FileResponse(_HERE / "setup.css", media_type="text/css")
+    return Starlette(routes=[Route("/", page.begin), Route("/created", page.created), Route("/setup.css", style)])
 
-    def page(title: str, status: int = 200, **values: object) -> Response:
-        usual = {"form": "", "installed_at": "", "problem": "", "files": wish.files}
-        return HTMLResponse(
-            templates.get_template("setup.html").render(title=title, **{**usual, **values}), status, headers
-        )
 
-    async def begin(_request: Request) -> Response:
+class _Page:
+    def __init__(self, wish: Wish, keep: Callable[[NewApp], None], done: Callable[[], None]) -> None:
+        self._wish = wish
+        self._keep = keep
+        self._done = done
+        self._state = secrets.token_urlsafe(24)
+        self._template = Environment(
+            loader=FileSystemLoader(_HERE),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        ).get_template("setup.html")
+
+    async def begin(self, _request: Request) -> Response:
+        wish = self._wish
         wanted = manifest.manifest(
             wish.name,
             service_url=wish.service_url,
@@ -80,28 +84,34 @@ def application(wish: Wish, keep: Callable[[NewApp], None], done: Callable[[], N
             permissions=wish.permissions,
             events=wish.events,
         )
-        return page(
+        return self._shown(
             "A GitHub App of your own",
-            form=manifest.form_url(wish.github, wish.organization, state),
+            form=manifest.form_url(wish.github.web, wish.organization, self._state),
             manifest=json.dumps(wanted),
             permissions=sorted(wish.permissions.items()),
             events=", ".join(name.replace("_", " ") for name in sorted(wish.events)),
             webhook=f"{wish.service_url}/webhooks",
         )
 
-    async def created(request: Request) -> Response:
+    async def created(self, request: Request) -> Response:
         given = request.query_params
-        if not secrets.compare_digest(given.get("state", "").encode(), state.encode()):
-            return page("Not from here", 403, problem="This link belongs to another start of the set-up: begin anew.")
+        if not secrets.compare_digest(given.get("state", "").encode(), self._state.encode()):
+            return self._shown(
+                "Not from here", 403, problem="This link belongs to another start of the set-up: begin anew."
+            )
         try:
-            made = await manifest.taken_up(wish.github, given.get("code", ""))
-            await asyncio.to_thread(keep, made)
+            made = await manifest.taken_up(self._wish.github.api, given.get("code", ""))
+            await asyncio.to_thread(self._keep, made)
         except GraftsmithError as error:
-            return page("That did not work", 502, problem=str(error))
-        asyncio.get_running_loop().call_later(0.5, done)
-        return page(f"{made.slug} is there", installed_at=f"{made.html_url}/installations/new")
+            return self._shown("That did not work", 502, problem=str(error))
+        asyncio.get_running_loop().call_later(0.5, self._done)
+        return self._shown(f"{made.slug} is there", installed_at=f"{made.html_url}/installations/new")
 
-    async def style(_request: Request) -> Response:
-        return FileResponse(_HERE / "setup.css", media_type="text/css")
-
-    return Starlette(routes=[Route("/", begin), Route("/created", created), Route("/setup.css", style)])
+    def _shown(self, title: str, status: int = 200, **values: object) -> Response:
+        usual = {"form": "", "installed_at": "", "problem": "", "files": self._wish.files}
+        policy = (
+            "default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'; "
+            f"form-action 'self' {self._wish.github.web}"
+        )
+        headers = {"content-security-policy": policy, "referrer-policy": "no-referrer", "cache-control": "no-store"}
+        return HTMLResponse(self._template.render(title=title, **{**usual, **values}), status, headers)

@@ -21,7 +21,6 @@ from app.github import (
     Rejected,
     Repository,
 )
-from app.github.api import graphql_url
 from app.greeting import greet
 from app.report.check import Annotation, CheckRun
 from app.webhooks.policy import EVENTS
@@ -466,20 +465,6 @@ def test_refusals_of_graphql_have_the_names_of_rest(hub: Scene) -> None:
     hub.repo.close_issue(pull.number)
     with pytest.raises(Rejected, match="closed"):
         hub.run(lambda r: r.set_draft(pull, draft=True))
-
-
-@pytest.mark.parametrize(
-    ("rest", "graphql"),
-    [
-        ("https://api.github.com", "https://api.github.com/graphql"),
-        ("https://api.github.com/", "https://api.github.com/graphql"),
-        ("https://git.example.com/api/v3", "https://git.example.com/api/graphql"),
-        ("https://git.example.com/api/v3/", "https://git.example.com/api/graphql"),
-        ("https://api.acme.ghe.com", "https://api.acme.ghe.com/graphql"),
-    ],
-)
-def test_where_graphql_is_asked(rest: str, graphql: str) -> None:
-    assert graphql_url(rest) == graphql
 
 
 def test_what_the_app_lacks_is_said_when_the_service_starts(

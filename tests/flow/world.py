@@ -20,10 +20,10 @@ import httpx
 
 from agent.model.scripted import serve
 from agent.types import ModelEndpoint, Outcome, RunResult
+from app.addresses import by_api
 from app.demo.scene import service_settings
 from app.devhub.devhub import AppKeys, DevHub
 from app.devhub.repo import Repo, SeenPull
-from app.github.api import graphql_url
 from app.jobs.store import JobStore, sqlite_url
 from app.jobs.types import Job, JobState
 from app.steps.files import Brief
@@ -244,7 +244,7 @@ def by_hand(flow: World, repo: Repo, number: int, *, draft: bool) -> None:
     name = "convertPullRequestToDraft" if draft else "markPullRequestReadyForReview"
     mutation = f"mutation($id: ID!) {{ {name}(input: {{pullRequestId: $id}}) {{ pullRequest {{ isDraft }} }} }}"
     query = {"query": mutation, "variables": {"id": seen["node_id"]}}
-    answer = httpx.post(graphql_url(flow.hub.api_url), json=query, headers=headers)
+    answer = httpx.post(by_api(flow.hub.api_url).graphql, json=query, headers=headers)
     assert answer.status_code == 200 and "errors" not in answer.json(), answer.text
 
 

@@ -90,7 +90,13 @@ def test_a_token_says_which_run_it_is(issuer: Issuer) -> None:
     tokens = WorkflowTokens(issuer.url, US)
     run = WorkflowRun(7, 42, "workflow_dispatch", ".github/workflows/graftsmith.yml", "refs/heads/main", 1)
     skewed = int(time.time()) + 40
-    for more in ({}, {"aud": ["x", US]}, {"iat": skewed, "nbf": skewed}, {"exp": skewed - 80}):
+    for more in (
+        {},
+        {"iss": f"{issuer.url}/acme-inc"},
+        {"aud": ["x", US]},
+        {"iat": skewed, "nbf": skewed},
+        {"exp": skewed - 80},
+    ):
         assert verified(tokens, issuer.token(**more)) == run
     assert verified(tokens, issuer.token(run_attempt="2")) != run
     at = {"workflow_ref": "acme/widget/.github/workflows/a@b.yml@refs/heads/x@y"}
@@ -102,6 +108,8 @@ def test_a_token_says_which_run_it_is(issuer: Issuer) -> None:
     "claims",
     [
         {"iss": "https://github.com"},
+        {"iss": "{}.example"},
+        {"iss": "{}/acme/.."},
         {"aud": f"{US}/"},
         {"aud": None},
         {"exp": 1_000_000_000},
@@ -118,8 +126,9 @@ def test_a_token_says_which_run_it_is(issuer: Issuer) -> None:
     ids=str,
 )
 def test_a_token_with_another_claim_says_nothing(issuer: Issuer, claims: dict[str, Any]) -> None:
+    told = {name: value.format(issuer.url) if isinstance(value, str) else value for name, value in claims.items()}
     with pytest.raises(IdentityRefused):
-        verified(WorkflowTokens(issuer.url, US), issuer.token(**claims))
+        verified(WorkflowTokens(issuer.url, US), issuer.token(**told))
 
 
 def test_what_is_no_token_is_refused_without_asking_anybody(issuer: Issuer) -> None:

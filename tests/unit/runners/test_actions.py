@@ -28,12 +28,12 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from agent.errors import OperatorError, RetryLater
 from agent.model.scripted import serve
-from agent.types import ModelEndpoint, Outcome, RunResult, RunSpec, Stage, Task, Usage
+from agent.types import Outcome, RunResult, RunSpec, Stage, Usage
+from app.addresses import by_web
 from app.devhub.devhub import DevHub
 from app.devhub.identity import Identities
 from app.devhub.serving import serving
 from app.github import Access, WorkflowTokens
-from app.github.oidc import issuer
 from app.machine import Machine
 from app.progress import Watch
 from app.runners.actions import ActionsRunner, Waits
@@ -41,9 +41,7 @@ from app.runners.client import Gone, Identity, unpack
 from app.runners.door import PREFIX, Door, Expected, RemoteRun
 from app.runners.elsewhere import carry_out
 from app.runners.types import Errand
-from tests.flow.world import FILES
 from tests.support.disk import small_disk
-from tests.support.repository import Repository
 from tests.unit.github.scene import Scene, scene
 
 FILE = ".github/workflows/graftsmith.yml"
@@ -140,25 +138,6 @@ def hub_scene(tmp_path_factory: pytest.TempPathFactory, app_key: str) -> Iterato
     hub.close()
 
 
-@pytest.fixture
-def spec(tmp_path: Path) -> Iterator[RunSpec]:
-    repository = Repository(tmp_path / "widget")
-    sha = repository.commit(FILES)
-    (tmp_path / "run").mkdir()
-    with serve({"sessions": [{"name": "only", "steps": [{"content": "It skips one: widget.py:2"}]}]}) as model:
-        yield RunSpec(
-            run_id="job-1",
-            task=Task(title="What is wrong?"),
-            mode="ask",
-            git_dir=str(repository.git_dir),
-            base_sha=sha,
-            work_dir=str(tmp_path / "run"),
-            cache_dir=str(tmp_path),
-            model=ModelEndpoint(base_url=model.base_url, api_key="a-run-token", model="scripted"),
-            seed="5eed" * 8,
-        )
-
-
 Use = Callable[[Place], Awaitable[None]]
 
 
@@ -170,7 +149,7 @@ def play(hub_scene: Scene, spec: RunSpec, tmp_path: Path) -> Callable[[Use], Non
     async def open_door() -> AsyncIterator[Place]:
         with socket.create_server(("127.0.0.1", 0)) as listening:
             url = f"http://127.0.0.1:{listening.getsockname()[1]}"
-            door = Door(WorkflowTokens(issuer(hub_scene.devhub.url), url))
+            door = Door(WorkflowTokens(by_web(hub_scene.devhub.url).issuer, url))
             place = Place(hub_scene, spec, url, door, tmp_path)
             app = Line(Starlette(routes=door.routes()), place.faults)
             server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
@@ -490,9 +469,6 @@ async def news(http: Speaks, first: int, *events: Any, now: float = 1000.0) -> h
 def result_of(place: Place, **more: Any) -> dict[str, Any]:
     base = {"base_sha": place.spec.base_sha}
     return {"run_id": "job-1", "outcome": "no_change", "reason": "x", "change_set": base, **more}
-
-
-TIMES = ((990, "a"), (991, "b"), (9e9, "c"))
 
 
 def test_events_are_counted_and_told_once_with_the_time_by_our_clock(play: Callable[[Use], None]) -> None:

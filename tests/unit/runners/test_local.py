@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
@@ -17,35 +17,15 @@ import pytest
 
 from agent import pipeline, start
 from agent.model.client import for_run
-from agent.model.scripted import serve
-from agent.types import START, Commands, ModelEndpoint, Outcome, RunSpec, Task
+from agent.types import START, Commands, Outcome, RunSpec
 from app.runners.local import RunProcess
-from tests.flow.world import FILES
 from tests.support.repository import Repository
 
 PATIENCE_S = 60.0
 T = TypeVar("T")
 
 
-@pytest.fixture
-def question(tmp_path: Path) -> Iterator[RunSpec]:
-    repository = Repository(tmp_path / "widget")
-    sha = repository.commit(FILES)
-    with serve({"sessions": [{"name": "only", "steps": [{"content": "It skips one: widget.py:2"}]}]}) as model:
-        yield RunSpec(
-            run_id="run-1",
-            task=Task(title="What is wrong?"),
-            mode="ask",
-            git_dir=str(repository.git_dir),
-            base_sha=sha,
-            work_dir=str(tmp_path / "run"),
-            cache_dir=str(tmp_path),
-            model=ModelEndpoint(base_url=model.base_url, api_key="a-run-token", model="scripted"),
-            seed="0" * 32,
-        )
-
-
-def test_it_learns_what_to_do_after_its_start(question: RunSpec) -> None:
+def test_it_learns_what_to_do_after_its_start(spec: RunSpec) -> None:
     with closing(RunProcess(sandbox=False)) as process:
         pid = _until(lambda: _run_of(os.getpid()))
         _until(lambda: "pipe" in Path(f"/proc/{pid}/wchan").read_text())  # it waits for what it is to do
@@ -54,19 +34,18 @@ def test_it_learns_what_to_do_after_its_start(question: RunSpec) -> None:
         assert names == ["HOME", "LANG", "LC_ALL", "PATH", "PYTHONSAFEPATH"]
         # Apart from the module that a thread may just be loading.
         _until(lambda: {int(fd.name) for fd in Path(f"/proc/{pid}/fd").iterdir()} == {0, 1, 2})
-        result = process.run(question)
+        result = process.run(spec)
     assert (result.outcome, result.summary) == (Outcome.ANSWERED, "It skips one: widget.py:2")
     assert result.seconds[START] >= 0
-    assert "a-run-token" not in Path(question.work_dir, "spec.json").read_text()
+    assert "a-run-token" not in Path(spec.work_dir, "spec.json").read_text()
 
 
-def test_a_result_does_not_wait_for_the_checkouts_to_be_removed(question: RunSpec, tmp_path: Path) -> None:
+def test_a_result_does_not_wait_for_the_checkouts_to_be_removed(spec: RunSpec, tmp_path: Path) -> None:
     repository = Repository(tmp_path / "prose")
     base = {"git_dir": str(repository.git_dir), "base_sha": repository.commit({"README.md": "# prose\n"})}
-    spec = question.model_copy(update={**base, "mode": "work", "commands": Commands(test="false")})
+    spec = spec.model_copy(update={**base, "mode": "work", "commands": Commands(test="false")})
     checkouts = Path(spec.work_dir, "checkouts")
     there: list[str] = []
-    Path(spec.work_dir).mkdir(mode=0o711)
     for place in (tmp_path, *tmp_path.parents[:2]):
         place.chmod(0o755)  # the sandbox's own user has to pass through
     result = pipeline.run(

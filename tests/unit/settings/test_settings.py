@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import os
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
@@ -12,6 +13,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from pydantic import ValidationError
 
 from agent.errors import OperatorError
+from app.addresses import PUBLIC, by_web
 from app.settings import EngineSettings, SearchSettings, Settings, load
 
 SECRET = "a-webhook-secret"
@@ -50,7 +52,7 @@ def test_well_known_names_and_defaults(monkeypatch: pytest.MonkeyPatch, pem: str
     assert settings.app_id == 12
     assert settings.webhook_secret.get_secret_value() == SECRET
     assert settings.github_api_url == "https://api.github.com"
-    assert settings.github_web_url == "https://github.com"
+    assert settings.github == PUBLIC
     assert settings.provider.base_url == "https://api.openai.com/v1"
     assert settings.state_dir == Path("/var/lib/state/graftsmith")
     assert (settings.label, settings.allowed_bots, settings.budget.fix_rounds) == ("agent", frozenset(), 3)
@@ -192,19 +194,37 @@ def test_misspelt_name_in_the_file_is_named(tmp_path: Path) -> None:
         load(EngineSettings)
 
 
+SERVER = ("https://ghe.example.org", "_services/token", "api/graphql")
+
+
 @pytest.mark.parametrize(
-    ("api", "web"),
+    ("api", "web", "issuer", "graphql"),
     [
-        ("https://ghe.example.org/api/v3", "https://ghe.example.org"),
-        ("https://ghe.example.org/api/v3/", "https://ghe.example.org"),
-        ("https://api.acme.ghe.com", "https://acme.ghe.com"),
-        ("http://127.0.0.1:3000/api/v3", "http://127.0.0.1:3000"),
-        ("http://127.0.0.1:3000", "http://127.0.0.1:3000"),
+        ("https://api.github.com", "https://github.com", PUBLIC.issuer, "https://api.github.com/graphql"),
+        ("https://ghe.example.org/api/v3", *SERVER),
+        ("https://GHE.example.org/api/v3/", *SERVER),
+        (
+            *("https://api.acme.ghe.com", "https://acme.ghe.com", "https://token.actions.acme.ghe.com"),
+            "https://api.acme.ghe.com/graphql",
+        ),
+        ("http://[::1]:3000/api/v3", "http://[::1]:3000", "_services/token", "api/graphql"),
+        ("http://127.0.0.2:3000", "http://127.0.0.2:3000", "_services/token", "graphql"),
     ],
 )
-def test_web_address_follows_the_api_address(monkeypatch: pytest.MonkeyPatch, pem: str, api: str, web: str) -> None:
+def test_where_a_github_is(
+    monkeypatch: pytest.MonkeyPatch, pem: str, api: str, web: str, issuer: str, graphql: str
+) -> None:
     configure(monkeypatch, pem, GITHUB_API_URL=api)
-    assert load(Settings).github_web_url == web
+    found = load(Settings).github
+    assert (found.web, found.issuer, found.graphql) == (web, urljoin(f"{web}/", issuer), urljoin(f"{web}/", graphql))
+    assert api == web or by_web(web) == found
+
+
+@pytest.mark.parametrize("wrong", ["https://github.com", "https://github.com/api/v3", "https://acme.ghe.com/"])
+def test_where_people_go_is_not_where_the_api_is(monkeypatch: pytest.MonkeyPatch, pem: str, wrong: str) -> None:
+    configure(monkeypatch, pem, GITHUB_API_URL=wrong)
+    with pytest.raises(OperatorError, match=r"the API of https://\S+ is at https://api\."):
+        load(Settings)
 
 
 def test_engine_alone_needs_only_the_model(monkeypatch: pytest.MonkeyPatch) -> None:
