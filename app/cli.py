@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import traceback
+from contextlib import suppress
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import version
+from typing import TYPE_CHECKING
 
 import click
 
 from app.entry import INTERRUPTED
+
+if TYPE_CHECKING:
+    from agent.errors import GraftsmithError
 
 PROVEN, ENDED, USAGE, OUR_BUG = 0, 1, 2, 3
 """Exit codes: proven · ended without success, with the outcome named · usage or configuration · a bug of ours."""
@@ -80,8 +86,13 @@ def cli() -> None:
     \b
     First steps:
       graftsmith demo                                 see the whole path, offline
+      graftsmith doctor --model                       can this machine isolate tests, does the model answer?
       graftsmith run --repo . --task "Fix the …"      work on a checkout of yours
-      graftsmith serve                                answer GitHub (settings: see README)
+      graftsmith setup --url https://YOUR-HOST        make the GitHub App; then: graftsmith serve
+
+    \b
+    Exit codes: 0 done · 1 ended without success · 2 usage or configuration · 3 our bug · 130 stopped by Ctrl-C
+    With --json an error is an object on standard output as well: {"error": {"what", "why", "todo"}}
     """
 
 
@@ -93,28 +104,35 @@ def main() -> None:
         code = cli.main(standalone_mode=False)
     except click.exceptions.Abort:
         click.echo("stopped", err=True)
-        code = INTERRUPTED
+        code = _failed(INTERRUPTED, "stopped")
     except click.ClickException as error:
         error.show()
-        code = USAGE
+        code = _failed(USAGE, error.format_message())
     except BugError as error:
-        _tell(error)
-        code = OUR_BUG
+        code = _told(OUR_BUG, error)
     except GraftsmithError as error:
-        _tell(error)
-        code = USAGE
+        code = _told(USAGE, error)
     except BrokenPipeError:  # the reader of our output has gone: nothing is left to say
         sys.stderr.close()
         code = ENDED
     except Exception as error:  # the one catch-all of this process
-        code = unexpected(error)
+        code = _failed(unexpected(error), f"{type(error).__name__}: {error}")
     sys.exit(code if isinstance(code, int) else PROVEN)
 
 
-def _tell(error: Exception) -> None:
+def _told(code: int, error: GraftsmithError) -> int:
     from app.terminal import say
 
     say(f"graftsmith: {error}", err=True)
+    return _failed(code, error.what, error.why, error.todo)
+
+
+def _failed(code: int, what: str, why: str = "", todo: str = "") -> int:
+    """Who asked for ``--json`` reads standard output alone, so the error stands there too; returns ``code``."""
+    if "--json" in sys.argv[1:]:
+        with suppress(OSError):
+            click.echo(json.dumps({"error": {"what": what, "why": why, "todo": todo}}))
+    return code
 
 
 def unexpected(error: Exception) -> int:

@@ -39,7 +39,10 @@ _HISTORY = 3000
 @_STORE
 @_JOBS
 def index_command(path: Path, as_json: bool, store: Path | None, jobs: int) -> None:
-    """Index the folder PATH and say what was found."""
+    """Index the folder PATH and say what was found.
+
+    A second call reads only what has changed. Example: graftsmith index .
+    """
     index = _open(path, store, jobs)
     report = index.report
     languages: dict[str, int] = {}
@@ -71,8 +74,12 @@ def index_command(path: Path, as_json: bool, store: Path | None, jobs: int) -> N
 @click.argument("query", required=False)
 @click.option("-k", default=20, show_default=True, type=click.IntRange(1, 1000), help="How many files.")
 @click.option("--explain", is_flag=True, help="Say which signals put each result there.")
-@click.option("--history", type=click.Path(exists=True, dir_okay=False, path_type=Path), help="Commits as JSON lines.")
-@click.option("--server", is_flag=True, help="Answer one JSON request a line on standard input, until it ends.")
+@click.option(
+    "--history",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help='Commits as JSON lines {"sha", "time", "message", "files"}, newest first.  [default: git\'s own log]',
+)
+@click.option("--server", is_flag=True, help="Answer JSON requests on standard input, one a line, until it ends.")
 @_JSON
 @_STORE
 @_JOBS
@@ -88,6 +95,8 @@ def search_command(
     jobs: int,
 ) -> None:
     """Find the files and functions of the folder PATH that QUERY is about. QUERY ``-`` is read from standard input.
+
+    Example: graftsmith search . "retries of a call"
 
     A request of --server is {"repo_path", "query", "k", "history_path"}; its answer {"files", "functions"}.
 
@@ -124,7 +133,10 @@ def search_command(
 @_STORE
 @_JOBS
 def symbols_command(path: Path, name: str, as_json: bool, store: Path | None, jobs: int) -> None:
-    """Where NAME (plain, or ``Class.method``) is defined and used in the folder PATH."""
+    """Where NAME (plain, or ``Class.method``) is defined and used in the folder PATH.
+
+    A use that is found by its name alone is marked so. Example: graftsmith symbols . Client.send
+    """
     index = _open(path, store, jobs)
     found, uses = index.symbols(name), index.references(name)
     if as_json:
@@ -141,11 +153,14 @@ def symbols_command(path: Path, name: str, as_json: bool, store: Path | None, jo
 
 @click.command("map")
 @click.argument("path", type=_FOLDER)
-@click.option("--tokens", default=2000, show_default=True, type=click.IntRange(50), help="Upper bound.")
+@click.option("--tokens", default=2000, show_default=True, type=click.IntRange(50), help="Upper bound of its length.")
 @_STORE
 @_JOBS
 def map_command(path: Path, tokens: int, store: Path | None, jobs: int) -> None:
-    """An overview of the folder PATH: languages, layout, how to test, conventions, the most used definitions."""
+    """An overview of the folder PATH: languages, layout, how to test, conventions, the most used definitions.
+
+    Example: graftsmith map . --tokens 4000
+    """
     from agent.context.overview import repository_map
 
     _print(repository_map(_open(path, store, jobs), tokens))
@@ -217,7 +232,10 @@ def _commits(history: Path | None, path: Path) -> tuple[Commit, ...] | None:
     from agent.index.history import log_arguments, parse_log, read_history
 
     if history is not None:
-        return read_history(history)
+        commits = read_history(history)
+        if not commits:
+            click.echo(f"note: {history} holds no commit that could be read", err=True)
+        return commits
     if not (path / ".git").exists():
         return None
     try:

@@ -27,7 +27,7 @@ from app.aging import DAY_S, remove_old
 from app.machine import Machine, this_machine
 from app.settings import EngineSettings, load
 from app.terminal import Terminal
-from sandbox import open_sandbox
+from sandbox import open_sandbox, remove_tree
 
 PATCH = "change.patch"
 
@@ -126,7 +126,11 @@ def _spec(settings: EngineSettings, origin: Path, wish: Wish) -> RunSpec:
     scatter(folder.parent)
     folder.mkdir(mode=0o711)
     git_dir = folder / "repository.git"
-    head = clone_local(origin, git_dir)
+    try:
+        head = clone_local(origin, git_dir)
+    except BaseException:  # nothing has begun that somebody could look at
+        remove_tree(folder)
+        raise
     # A question runs nothing: asking every package client of this machine would only keep the person waiting.
     machine = Machine("", {}) if wish.mode == "ask" else this_machine(settings)
     return RunSpec(

@@ -110,24 +110,28 @@ class Store:
             version = db.execute("PRAGMA user_version").fetchone()[0]
             tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
             if tables and application != _APPLICATION:
-                raise sqlite3.OperationalError("it is not an index of ours")
+                raise sqlite3.OperationalError(f"{path} is not an index of ours; remove it, or name another file")
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
             pages, page_size = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
-            with db:
-                if version != self._version or pages * page_size > _MAX_BYTES:
-                    db.execute("DROP TABLE IF EXISTS records")
-                db.execute(
-                    "CREATE TABLE IF NOT EXISTS records (key TEXT PRIMARY KEY, outline TEXT NOT NULL,"
-                    " words TEXT NOT NULL, counts BLOB NOT NULL, checksum INTEGER NOT NULL)"
-                )
-                if (application, version) != (_APPLICATION, self._version):
-                    db.execute(f"PRAGMA application_id = {_APPLICATION}")
-                    db.execute(f"PRAGMA user_version = {self._version}")
+            if not tables or version != self._version or pages * page_size > _MAX_BYTES:
+                self._begin_anew(db)
         except BaseException:
             db.close()
             raise
         return db
+
+    def _begin_anew(self, db: sqlite3.Connection) -> None:
+        """An empty table and the marks of ours, together: a table without them would be taken for somebody else's."""
+        with db:
+            db.execute("BEGIN IMMEDIATE")  # sqlite3 begins none by itself for these statements
+            db.execute("DROP TABLE IF EXISTS records")
+            db.execute(
+                "CREATE TABLE records (key TEXT PRIMARY KEY, outline TEXT NOT NULL,"
+                " words TEXT NOT NULL, counts BLOB NOT NULL, checksum INTEGER NOT NULL)"
+            )
+            db.execute(f"PRAGMA application_id = {_APPLICATION}")
+            db.execute(f"PRAGMA user_version = {self._version}")
 
     def _read_only(self, path: Path, error: Exception) -> sqlite3.Connection | None:
         self._writable = False

@@ -153,7 +153,7 @@ class Link:
             ) from None
         except MalformedReply as error:
             why = f"HTTP 200: {error.why or 'an empty body'}"
-            raise MalformedReply(error.what, why=faults.excerpt(why, self._secrets)) from None
+            raise MalformedReply(error.what, why=faults.excerpt(why, self._secrets), todo=error.todo) from None
 
     @property
     def _secrets(self) -> tuple[str, ...]:

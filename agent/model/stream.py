@@ -102,5 +102,9 @@ def _object(text: str) -> Mapping[str, Any]:
         value = None
     if not isinstance(value, dict):
         # The caller adds an excerpt: it knows the key that must not be in it.
-        raise MalformedReply("the endpoint answered with something that is no completion", why=text)
+        raise MalformedReply(
+            "the endpoint answered with something that is no completion",
+            why=text,
+            todo="If it is a web page, OPENAI_BASE_URL is not the API's address: that ends in the version, mostly /v1",
+        )
     return value

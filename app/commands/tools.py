@@ -23,5 +23,6 @@ def tools_command(as_json: bool) -> None:
         required = set(schema.get("required", ()))
         for name, field in schema.get("properties", {}).items():
             need = "" if name in required else " (optional)"
-            click.echo(f"    {name}{need}: {field.get('description', '')}")
+            told = f": {field['description']}" if field.get("description") else ""
+            click.echo(f"    {name}{need}{told}")
         click.echo()

@@ -99,10 +99,14 @@ def test_what_nobody_foresaw_is_a_bug_of_ours_and_a_full_disk_is_none(capsys: py
 
 
 def test_a_folder_that_is_no_repository_is_a_usage_error(tmp_path: Path) -> None:
-    done = run("run", "--repo", ".", "--task", "x", cwd=tmp_path, OPENAI_MODEL="m", OPENAI_API_KEY="key-12345678")
+    own = {"OPENAI_MODEL": "m", "OPENAI_API_KEY": "key-12345678", "GRAFTSMITH_STATE_DIR": str(tmp_path / "state")}
+    done = run("run", "--repo", ".", "--task", "x", "--json", cwd=tmp_path, **own)
     assert done.returncode == 2
     assert "not a git repository" in done.stderr.lower() or "no git repository" in done.stderr.lower()
     assert "Traceback" not in done.stderr
+    error = json.loads(done.stdout)["error"]
+    assert error["what"] in done.stderr and error["why"] in done.stderr and error["todo"] in done.stderr
+    assert not list((tmp_path / "state" / "local").iterdir()), "no folder of a run that never was"
 
 
 def test_settings_that_a_checkout_brings_along_are_not_read(tmp_path: Path) -> None:
@@ -122,8 +126,21 @@ def test_settings_that_a_checkout_brings_along_are_not_read(tmp_path: Path) -> N
 
 
 def test_a_wrong_option_is_a_usage_error(tmp_path: Path) -> None:
-    assert run("run", "--nonsense", cwd=tmp_path).returncode == 2
     assert run("nonsense", cwd=tmp_path).returncode == 2
+    done = run("run", "--nonsense", "--json", cwd=tmp_path)
+    assert done.returncode == 2 and "--nonsense" in json.loads(done.stdout)["error"]["what"]
+
+
+@pytest.mark.parametrize(
+    ("reply", "code", "words"), [({"content": "Yes."}, 0, "answers"), ({"status": 401}, 1, "refused the key")]
+)
+def test_the_doctor_asks_the_model(tmp_path: Path, reply: dict[str, object], code: int, words: str) -> None:
+    with serve_script({"sessions": [{"name": "any", "steps": [reply]}]}) as model:
+        own = {"OPENAI_MODEL": "scripted", "OPENAI_API_KEY": "key-12345678", "OPENAI_BASE_URL": model.base_url}
+        done = run("doctor", "--model", "--json", cwd=tmp_path, **own)
+    *_, check = json.loads(done.stdout)["checks"]
+    assert (done.returncode, check["name"], check["ok"]) == (code, "model", code == 0)
+    assert words in check["detail"] and "key-12345678" not in done.stdout
 
 
 def test_a_checkout_with_a_package_of_our_name_does_not_shadow_us(tmp_path: Path) -> None:

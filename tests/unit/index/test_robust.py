@@ -364,6 +364,48 @@ def test_a_database_of_somebody_else_is_left_alone(tmp_path: Path) -> None:
     assert store.read_bytes() == before
 
 
+def test_a_store_whose_making_was_broken_off_is_still_ours(tmp_path: Path) -> None:
+    """A process for every line at which it can end."""
+    done = subprocess.run(
+        [sys.executable, "-c", _BROKEN_OFF, str(tmp_path)],
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 15
+
+
+_BROKEN_OFF = """
+import os, sys
+from pathlib import Path
+from agent.index import store
+lines = 0
+def trace(frame, event, arg):
+    global lines
+    if frame.f_code.co_filename != store.__file__:
+        return None
+    if event == "line":
+        lines -= 1
+        if not lines:
+            os._exit(1)
+    return trace
+place, broken_off, code = Path(sys.argv[1]), 0, 1
+while code:
+    file = place / str(broken_off)
+    if not (child := os.fork()):
+        lines = broken_off + 1
+        sys.settrace(trace)
+        store.Store(file, 1)
+        os._exit(0)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    notes = store.Store(file, 1).notes
+    assert not notes, (broken_off, notes)
+    broken_off += code
+print(broken_off)
+"""
+
+
 def test_another_version_is_made_anew(tmp_path: Path) -> None:
     row = ("k", *outline.record(GOOD.encode(), "python").pack())
     with Store(tmp_path / "s.sqlite", 1) as store:
