@@ -1,12 +1,16 @@
-"""BM25 over code-aware stems, for the chunks and for the files of a corpus at once.
+"""BM25 over code-aware stems: of the chunks and the files of a corpus at once, and of documents put together by hand.
 
-A query is stem → weight. Shapes: C chunks, F files.
+A query is stem → weight. Shapes: C chunks, F files, D documents.
+
+Source: Robertson and Zaragoza, The Probabilistic Relevance Framework: BM25 and Beyond (2009), with an idf that is never
+negative.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -79,19 +83,58 @@ class Lexical:
         in_file = per_file[files].astype(np.float32)
         return _Term(
             chunks,
-            np.float32(_idf(self._chunks, len(chunks))) * times * (K1 + 1) / (times + self._chunk_norm[chunks]),
+            _parts(_idf(self._chunks, len(chunks)), times, self._chunk_norm[chunks]),
             files,
-            np.float32(_idf(self._files, len(files))) * in_file * (K1 + 1) / (in_file + self._file_norm[files]),
+            _parts(_idf(self._files, len(files)), in_file, self._file_norm[files]),
         )
+
+
+class Documents:
+    """Documents (D) that grow piece by piece, of which one can count for less than another.
+
+    Args:
+        count: D.
+        b: how much a document's length counts against it, 0 to 1.
+    """
+
+    def __init__(self, count: int, b: float = B) -> None:
+        self._b = b
+        self._length = np.zeros(count, np.float32)
+        self._there = np.zeros(count, bool)
+        self._where: defaultdict[str, list[int]] = defaultdict(list)
+        self._parts: defaultdict[str, list[float]] = defaultdict(list)
+
+    def add(self, stems: Collection[str], documents: Collection[int], part: float = 1.0) -> None:
+        """A piece of several documents, each of which it makes longer by ``part`` of its stems."""
+        self._there[list(documents)] = True
+        self._length[list(documents)] += part * len(stems)
+        for stem in stems:
+            self._where[stem] += documents
+            self._parts[stem] += [part] * len(documents)
+
+    def score(self, query: Query) -> Floats:
+        """How well each document (D) fits; 0 where no stem is shared."""
+        out = np.zeros(len(self._length), np.float32)
+        norm, total = _norm(self._length, self._there, self._b), int(self._there.sum())
+        for stem, weight in query.items():
+            if stem in self._where:
+                times = np.bincount(self._where[stem], self._parts[stem], len(out)).astype(np.float32)
+                out += weight * _parts(_idf(total, int(np.count_nonzero(times))), times, norm)
+        return out
+
+
+def _parts(idf: float, times: Floats, norm: Floats) -> Floats:
+    return np.float32(idf) * times * (K1 + 1) / (times + norm)
 
 
 def _idf(total: int, found: int) -> float:
     return math.log1p((total - found + 0.5) / (found + 0.5))
 
 
-def _norm(length: Floats, wanted: np.ndarray) -> Floats:
-    mean = float(length[wanted].mean()) if wanted.any() else 1.0
-    return (K1 * (1 - B + B * length / max(mean, 1e-6))).astype(np.float32)
+def _norm(length: Floats, counted: np.ndarray, b: float = B) -> Floats:
+    """What ``times`` is held against; the mean length is that of the documents that are ``counted``."""
+    mean = float(length[counted].mean()) if counted.any() else 1.0
+    return (K1 * (1 - b + b * length / max(mean, 1e-6))).astype(np.float32)
 
 
 def query_of(stems: Iterable[str], *, times: float = 1.0) -> dict[str, float]:
