@@ -28,7 +28,13 @@ def questions(run: Run, stack: ExitStack, asker: Asker) -> Ending:
     with run.stage(Stage.ANSWER):
         conversation = run.conversation()
         brief.open_question(conversation, run.spec, known.context(), reading.pulled(run, base))
-        context = ToolContext(base.draft(), known.index, run_tests=_nothing_is_run, run_command=_nothing_is_run)
+        context = ToolContext(
+            base.draft(),
+            known.index,
+            run_tests=_nothing_is_run,
+            run_command=_nothing_is_run,
+            meaning=run.meaning,
+        )
         question: str = run.spec.task.title
         while question:
             answer(run, conversation, context, asker)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from agent import prompts
 from agent.context.build import build
 from agent.context.fence import fence
+from agent.context.semantic import Meaning
 from agent.index.history import Commit
 from agent.index.index import Index
 from agent.listing import listed
@@ -77,10 +78,12 @@ def _around(spec: RunSpec, found: str, pulled: bytes) -> dict[str, str]:
     }
 
 
-def context(spec: RunSpec, index: Index, history: Sequence[Commit], model: Model) -> str:
+def context(spec: RunSpec, index: Index, history: Sequence[Commit], meaning: Meaning | None, model: Model) -> str:
     """The code that the task most likely is about; ``model`` is asked for its order where ``spec`` has it so."""
     chooser = model if spec.rerank else None
-    return build(index, spec.task, CONTEXT_TOKENS, spec.seed, history=history, chooser=chooser, margin=MARGIN)
+    return build(
+        index, spec.task, CONTEXT_TOKENS, spec.seed, history=history, meaning=meaning, chooser=chooser, margin=MARGIN
+    )
 
 
 def remark(spec: RunSpec) -> str:

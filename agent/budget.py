@@ -13,8 +13,7 @@ from pathlib import Path
 from pydantic import TypeAdapter, ValidationError
 
 from agent.errors import OperatorError, UserError
-from agent.model.types import CallUsage
-from agent.types import Budget, ModelEndpoint, Price, Usage
+from agent.types import Budget, CallUsage, ModelEndpoint, Price, Usage
 
 NEARLY = 0.8
 
@@ -40,7 +39,7 @@ def load_prices(path: Path | None = None) -> Prices:
         OperatorError: the file can't be read or has another form.
     """
     try:
-        text = path.read_text("utf-8") if path else files("agent.model").joinpath("prices.json").read_text("utf-8")
+        text = path.read_text("utf-8") if path else files("agent").joinpath("prices.json").read_text("utf-8")
         return TypeAdapter(dict[str, Price]).validate_python(json.loads(text)["models"])
     except (OSError, ValueError, KeyError, TypeError) as error:
         why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)

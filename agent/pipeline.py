@@ -189,6 +189,7 @@ def _context(run: Run, harness: Harness, index: Index) -> ToolContext:
         index=index,
         run_tests=lambda draft, tests: brief.test_report(harness.run(draft, tests, "asked"), run.spec.seed),
         run_command=lambda draft, line: brief.command_report(harness.aside(draft, line, _ASIDE), run.spec.seed),
+        meaning=run.meaning,
         plan_first=True,
         view=run.spec.view,
     )

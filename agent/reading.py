@@ -38,8 +38,7 @@ def read(run: Run, base: BaseTree, indexer: Indexer) -> Known:
     """Read the base; what an endpoint would be paid for waits until it is wanted."""
     spec = run.spec
     index = indexer.index(TreeSource(base.draft()))
-    index.meaning = run.meaning
-    context = partial(brief.context, spec, index, _history(base), run.model)
+    context = partial(brief.context, spec, index, _history(base), run.meaning, run.model)
     if not (spec.rerank or run.meaning or spec.change_set):
         found = context()
         context = partial(str, found)

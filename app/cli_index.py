@@ -102,6 +102,8 @@ def search_command(
 
     With GRAFTSMITH_EMBEDDING_MODEL in the environment the code is compared by meaning too: it is sent to that endpoint.
     """
+    from agent.context.search import search
+
     meaning = _meaning(store)
     if server:
         serve(sys.stdin, sys.stdout, store, jobs, meaning)
@@ -110,8 +112,7 @@ def search_command(
         raise click.UsageError("PATH and QUERY are needed, or --server.")
     text = sys.stdin.read() if query == "-" else query
     index = _open(path, store, jobs)
-    index.meaning = meaning
-    result = index.search(text, k, _commits(history, path))
+    result = search(index, text, k=k, history=_commits(history, path), meaning=meaning)
     for note in meaning.notes if meaning else ():
         click.echo(f"note: {note}", err=True)
     if as_json:
@@ -178,6 +179,7 @@ def serve(requests: TextIO, answers: TextIO, store: Path | None, jobs: int, mean
 
 
 def _answer_line(line: str, indexer: Indexer, meaning: Semantic | None) -> dict[str, Any]:
+    from agent.context.search import search
     from agent.errors import GraftsmithError
     from agent.index.history import read_history
     from agent.index.source import DirectorySource
@@ -187,9 +189,8 @@ def _answer_line(line: str, indexer: Indexer, meaning: Semantic | None) -> dict[
         root, query = Path(request["repo_path"]), str(request["query"])
         past = request.get("history_path")
         index = indexer.index(DirectorySource(root))
-        index.meaning = meaning
-        result = index.search(query, int(request.get("k") or 20), read_history(Path(past)) if past else None)
-        return answer(result)
+        commits = read_history(Path(past)) if past else None
+        return answer(search(index, query, k=int(request.get("k") or 20), history=commits, meaning=meaning))
     except (GraftsmithError, OSError, ValueError, KeyError, TypeError) as error:
         return {"files": [], "functions": [], "error": f"{type(error).__name__}: {error}"}
 

@@ -93,13 +93,12 @@ def _one(case: Mapping[str, Any], indexer: Indexer, meaning: Semantic | None, op
     with Git(Path(options.repos[case["repo"]])) as git:
         began = time.perf_counter()
         index = indexer.index(TreeSource(tree_at(git, case["base_commit"], options.suffixes)))
-        index.meaning = meaning
         past = history(git, case["base_commit"], options.history) if options.history else None
-        result = search(index, issue, options.k, past, learned)
+        result = search(index, issue, k=options.k, history=past, meaning=meaning, learned=learned)
         seconds = time.perf_counter() - began
-        index.search("warm up", options.k)
+        search(index, "warm up", k=options.k, meaning=meaning)
         began = time.perf_counter()
-        index.search(issue, options.k)
+        search(index, issue, k=options.k, meaning=meaning)
         query_ms = 1000 * (time.perf_counter() - began)
         title, _, body = issue.partition("\n")
         shown = {}

@@ -20,7 +20,8 @@ from agent.context.lexical import Lexical, query_of
 from agent.context.names import plain
 from agent.context.overview import conventions, cut, facts
 from agent.context.rerank import rerank
-from agent.context.search import FunctionHit, SearchResult
+from agent.context.search import FunctionHit, SearchResult, search
+from agent.context.semantic import Meaning
 from agent.index.history import Commit
 from agent.index.index import Index
 from agent.index.record import Record, Symbol
@@ -63,6 +64,7 @@ def build(
     seed: str,
     *,
     history: Sequence[Commit] | None = None,
+    meaning: Meaning | None = None,
     chooser: Model | None = None,
     margin: float = math.inf,
 ) -> str:
@@ -73,13 +75,13 @@ def build(
         task: what a person asked for.
         budget_tokens: upper bound, as ``estimate_tokens`` counts.
         seed: the run's secret, from which the fences are made.
-        history: earlier commits, newest first.
+        history, meaning: see ``search``.
         chooser: a model that is asked once in which order the candidates should stand.
         margin: functions whose score is further than this below the best one's are left out, though there is room.
     """
     if budget_tokens <= 0:
         return ""
-    result = index.search(query(task), history=history)
+    result = search(index, query(task), history=history, meaning=meaning)
     if chooser is not None:
         result = rerank(result, index, query(task), chooser, seed=seed)
     return render(index, task, result, budget_tokens, seed, margin)

@@ -10,6 +10,7 @@ import numpy as np
 from agent.context.functions import FunctionFeatures, candidates, features, measure
 from agent.context.issue import read_issue
 from agent.context.rank import Ranked, Reason, Weights, best_first, rank_files, rank_functions, second_look, weights
+from agent.context.semantic import Meaning
 from agent.context.signals import Evidence, companions, gather, prior
 from agent.index.history import Commit
 from agent.index.index import Index
@@ -56,20 +57,26 @@ class SearchResult(NamedTuple):
 def search(
     index: Index,
     query: str,
+    *,
     k: int = 20,
     history: Sequence[Commit] | None = None,
+    meaning: Meaning | None = None,
     learned: Weights | None = None,
 ) -> SearchResult:
-    """See :meth:`agent.index.index.Index.search`.
+    """Files and functions that an issue is about, best first, each with the reasons: the engine's only search.
 
     Args:
+        query: the issue as a person wrote it; its first line is taken as the title.
+        k: how many files; functions come from the best 20.
+        history: earlier commits, newest first.
+        meaning: one more signal, where an endpoint for embeddings is configured.
         learned: other weights than those that ship.
     """
     if not index.paths or not query.strip():
         return SearchResult((), ())
     issue = read_issue(query)
-    meaning = index.meaning.scores(index, issue) if index.meaning is not None else None
-    evidence = gather(index, issue, history, meaning)
+    near = meaning.scores(index, issue) if meaning is not None else None
+    evidence = gather(index, issue, history, near)
     learned = learned or weights()
     ranked = rank_files(evidence.files, prior(index), learned)
     first = best_first(ranked.scores)[:1].tolist()

@@ -19,7 +19,9 @@ from agent.context.vectors import Vector, Vectors
 from agent.errors import GraftsmithError
 from agent.index.corpus import Floats
 from agent.index.index import Index
+from agent.model.errors import InputRefused
 from agent.model.tokens import estimate_tokens
+from agent.model.types import Embedder
 
 PIECE_TOKENS = 1_000
 """A longer chunk is embedded in pieces; its vector is their mean."""
@@ -50,26 +52,6 @@ class Meaning(Protocol):
 
 OnScores = Callable[[Sequence[int], Sequence[float]], None]
 """Told the chunks that count and their similarity."""
-
-
-class Embedder(Protocol):
-    """Text → vectors."""
-
-    @property
-    def model(self) -> str: ...
-
-    def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """One vector for each text, in their order.
-
-        Raises:
-            InputRefused: the endpoint will never take this request as it is.
-            GraftsmithError: anything else.
-        """
-        ...
-
-
-class InputRefused(GraftsmithError):
-    """One of the inputs is too long, empty or otherwise not to the endpoint's liking."""
 
 
 class Semantic:

@@ -1,4 +1,4 @@
-"""One tree, ready to be asked. This is the only search path of the engine; ``agent.index.indexer`` makes it."""
+"""One tree, ready to be asked for what it holds; ``agent.index.indexer`` makes it, ``agent.context`` ranks it."""
 
 from __future__ import annotations
 
@@ -7,20 +7,15 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
 from agent.index import outline
 from agent.index.corpus import Corpus
 from agent.index.graph import Certainty, Graph, Located, Reach, Reference, affected_tests
-from agent.index.history import Commit
 from agent.index.record import Chunk, Record, Symbol
 from agent.index.source import File, Source
-
-if TYPE_CHECKING:
-    from agent.context.search import SearchResult
-    from agent.context.semantic import Meaning
 
 T = TypeVar("T")
 
@@ -50,8 +45,6 @@ class Index:
         self.source = source
         self.report = report
         self.paths = tuple(file.path for file in files)
-        self.meaning: Meaning | None = None
-        """One more signal for every search, where an endpoint for embeddings is configured."""
         self._cache: dict[str, Any] = {}
 
     def positions(self, files: Sequence[File]) -> list[int]:
@@ -102,18 +95,6 @@ class Index:
             return outline.decode(self.source.read(path))
         except OSError:
             return ""
-
-    def search(self, query: str, k: int = 20, history: Sequence[Commit] | None = None) -> SearchResult:
-        """Files and functions that an issue is about, best first, each with the reasons.
-
-        Args:
-            query: the issue as a person wrote it; its first line is taken as the title.
-            k: how many files; functions come from the best 20.
-            history: earlier commits, newest first.
-        """
-        from agent.context.search import search  # ranking builds on the index, not the other way round
-
-        return search(self, query, k, history)
 
     def symbols(self, name: str) -> list[Located]:
         """Definitions called ``name``, plain or qualified."""

@@ -17,8 +17,8 @@ from agent.model.errors import Recovery, TimedOut, rule_for
 from agent.model.link import USUAL_LIMITS, CallLimits, Link
 from agent.model.recorded import CallLog, OpenCall
 from agent.model.tokens import Counter, estimate_tokens
-from agent.model.types import CallUsage, JsonSchema, Message, OnText, Reply, ToolSpec
-from agent.types import ModelEndpoint, RunSpec
+from agent.model.types import JsonSchema, Message, OnText, Reply, ToolSpec
+from agent.types import CallUsage, ModelEndpoint, RunSpec
 
 RESTARTED = "\n[the reply broke off and begins again]\n"
 """What ``on_text`` gets when text was shown and the call had to be repeated."""

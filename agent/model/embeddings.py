@@ -10,12 +10,11 @@ import openai
 from tenacity import Retrying, retry_if_exception_type, stop_after_attempt, wait_random_exponential
 
 from agent.budget import Meter
-from agent.context.semantic import InputRefused
 from agent.errors import OperatorError, RetryLater
+from agent.model.errors import InputRefused
 from agent.model.tokens import estimate_tokens
-from agent.model.types import CallUsage
 from agent.outside import proxy_for, tls
-from agent.types import ModelEndpoint
+from agent.types import CallUsage, ModelEndpoint
 
 _PASSING = (openai.APIConnectionError, openai.RateLimitError, openai.InternalServerError)
 _REFUSED = (400, 413, 422)
@@ -51,7 +50,7 @@ class OpenAIEmbedder:
         )
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """See :class:`agent.context.semantic.Embedder`."""
+        """See :class:`agent.model.types.Embedder`."""
         if self._meter:
             self._meter.check()
         reply = self._answer(texts)

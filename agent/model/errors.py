@@ -56,6 +56,10 @@ class ContextTooLong(OperatorError):
     """The conversation does not fit into the model's window."""
 
 
+class InputRefused(GraftsmithError):
+    """One of the texts to embed is too long, empty or otherwise not to the endpoint's liking."""
+
+
 class QuotaExhausted(OperatorError):
     """The account behind the key has no credit left."""
 

@@ -27,9 +27,10 @@ from agent.errors import GraftsmithError, UserError
 from agent.events import Events
 from agent.model.errors import RECOVERIES, Unsupported
 from agent.model.tokens import estimate_tokens
-from agent.model.types import CallUsage, JsonSchema, Message, OnText, Reply, ToolSpec
+from agent.model.types import JsonSchema, Message, OnText, Reply, ToolSpec
 from agent.model.wire import Dialect, Request, input_tokens, parameters
 from agent.secrets import redact
+from agent.types import CallUsage
 
 
 class CallLog:

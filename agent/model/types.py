@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import BeforeValidator
 
-from agent.types import Value
+from agent.types import CallUsage, Value
 
 OnText = Callable[[str], None]
 """Gets visible text as it arrives, in pieces, in the caller's thread."""
@@ -64,22 +64,6 @@ class Message(Value):
         return cls(role="tool", content=content, tool_call_id=call.id)
 
 
-class CallUsage(Value):
-    """What one model call took, in tokens."""
-
-    model: str
-    input_tokens: int = 0
-    """All input, cached or not."""
-    cached_tokens: int = 0
-    """The part of the input that the provider had in its prompt cache."""
-    output_tokens: int = 0
-    """All output, reasoning included."""
-    estimated: bool = False
-    """True when a count above is ours, because the endpoint gave none that can be used."""
-    embedding: bool = False
-    """Text was embedded: it costs money, but it is no step of a run and none of its conversation."""
-
-
 class Finish(StrEnum):
     """Why a reply ended."""
 
@@ -133,5 +117,21 @@ class Model(Protocol):
 
         Raises:
             GraftsmithError: one of the rows in ``agent.model.errors.RECOVERIES``.
+        """
+        ...
+
+
+class Embedder(Protocol):
+    """Text → vectors."""
+
+    @property
+    def model(self) -> str: ...
+
+    def embed(self, texts: Sequence[str]) -> list[list[float]]:
+        """One vector for each text, in their order.
+
+        Raises:
+            InputRefused: the endpoint will never take this request as it is.
+            GraftsmithError: anything else.
         """
         ...

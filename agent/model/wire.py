@@ -12,7 +12,8 @@ from agent.model.errors import EmptyReply, StreamBroken
 from agent.model.jsontext import is_cut
 from agent.model.thinking import VisibleText, without_reasoning
 from agent.model.tokens import Counter
-from agent.model.types import CallUsage, Finish, JsonSchema, Message, Reply, ToolCall, ToolSpec, sound
+from agent.model.types import Finish, JsonSchema, Message, Reply, ToolCall, ToolSpec, sound
+from agent.types import CallUsage
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Generic, TypeVar
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, Field
 
+from agent.context.semantic import Meaning
 from agent.edit.syntax import Syntax
 from agent.index.index import Index
 from agent.steps import Checkpoints, Progress
@@ -85,6 +86,8 @@ class ToolContext:
     """Runs the named tests (none: all) on a draft and says what came of it, for the model."""
     run_command: Callable[[Draft, str], str]
     """Runs a shell line on a throw-away copy of a draft and says what came of it, for the model."""
+    meaning: Meaning | None = None
+    """One more signal for searches."""
     plan: Plan | None = None
     approved: bool = False
     """A person has approved the plan, word for word."""

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from agent.context.search import search as ranked
 from agent.tools import show
 from agent.tools.base import Arguments, Tool, ToolContext, ToolResult
 
@@ -12,7 +13,7 @@ class Search(Arguments):
 
 
 def run(context: ToolContext, arguments: Search) -> ToolResult:
-    found = context.index.search(arguments.query, k=_FILES)
+    found = ranked(context.index, arguments.query, k=_FILES, meaning=context.meaning)
     alive = context.draft
     functions = [hit for hit in found.functions if hit.path in alive][:_FUNCTIONS]
     named = {hit.path for hit in functions}

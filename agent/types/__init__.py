@@ -22,13 +22,14 @@ from agent.types.evidence import (
     TestRun,
 )
 from agent.types.plan import Plan, PlanStep
-from agent.types.result import BROKEN_OFF, START, FileReason, Outcome, ReviewFinding, RunResult, Stage, Usage
+from agent.types.result import BROKEN_OFF, START, CallUsage, FileReason, Outcome, ReviewFinding, RunResult, Stage, Usage
 from agent.types.spec import Budget, Commands, Mode, ModelEndpoint, Price, RunSpec, Task
 
 __all__ = [
     "BROKEN_OFF",
     "START",
     "Budget",
+    "CallUsage",
     "Caller",
     "ChangeSet",
     "Check",

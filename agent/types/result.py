@@ -56,6 +56,22 @@ BROKEN_OFF = frozenset({Outcome.BUDGET_REACHED, Outcome.CANCELLED})
 """These say nothing against the work so far: another run can go on from it."""
 
 
+class CallUsage(Value):
+    """What one model call took, in tokens."""
+
+    model: str
+    input_tokens: int = 0
+    """All input, cached or not."""
+    cached_tokens: int = 0
+    """The part of the input that the provider had in its prompt cache."""
+    output_tokens: int = 0
+    """All output, reasoning included."""
+    estimated: bool = False
+    """True when a count above is ours, because the endpoint gave none that can be used."""
+    embedding: bool = False
+    """Text was embedded: it costs money, but it is no step of a run and none of its conversation."""
+
+
 class Usage(Value):
     """What the model calls of a run took."""
 

@@ -22,8 +22,7 @@ from agent.budget import BudgetReached
 from agent.model import faults, wire
 from agent.model.stream import ServerSentEvents
 from agent.model.tokens import estimate_tokens
-from agent.model.types import CallUsage
-from agent.types import ModelEndpoint
+from agent.types import CallUsage, ModelEndpoint
 from app.llm import requests
 from app.llm.ledger import Ledger, Runs
 from app.llm.provider import Answer, Limits, Provider

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from agent.budget import Meter, Prices, load_prices
-from agent.model.types import CallUsage
-from agent.types import Budget, Usage
+from agent.types import Budget, CallUsage, Usage
 
 
 class Runs(Protocol):

@@ -8,8 +8,7 @@ import pytest
 
 from agent.budget import DEFAULT_ROOM, LONGEST_ROOM, BudgetReached, Meter, cost, load_prices, price_of, room_of
 from agent.errors import OperatorError
-from agent.model.types import CallUsage
-from agent.types import Budget, ModelEndpoint, Price, Usage
+from agent.types import Budget, CallUsage, ModelEndpoint, Price, Usage
 
 PRICES = {"m": Price(input=2.0, cached=0.5, output=8.0)}
 FREE = Budget(dollars=None, tokens=None, minutes=None, steps=None)

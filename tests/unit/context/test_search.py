@@ -18,6 +18,7 @@ from agent.context.issue import read_issue
 from agent.context.names import titled
 from agent.context.places import mentioned_paths, named_files
 from agent.context.rank import KEPT, LOOKED_AT, Ranked, best_first, second_look
+from agent.context.search import search
 from agent.index.history import Commit, parse_log, read_history
 from tests.unit.index.helpers import index_of
 
@@ -41,7 +42,7 @@ TREE = {
     ],
 )  # fmt: skip
 def test_the_right_place_is_first(tmp_path: Path, issue: str, path: str, function: str) -> None:
-    result = index_of(tmp_path, TREE).search(issue)
+    result = search(index_of(tmp_path, TREE), issue)
     assert result.files[0].path == path
     assert (path, function) in [(hit.path, hit.name) for hit in result.functions[:2]]
     assert result.files[0].why
@@ -49,7 +50,7 @@ def test_the_right_place_is_first(tmp_path: Path, issue: str, path: str, functio
 
 
 def test_reasons_add_up_and_are_named(tmp_path: Path) -> None:
-    result = index_of(tmp_path, TREE).search("Total price of an empty cart fails\n\n`Cart.total_price` raises.")
+    result = search(index_of(tmp_path, TREE), "Total price of an empty cart fails\n\n`Cart.total_price` raises.")
     top = result.files[0]
     assert sum(reason.weight for reason in top.why) == pytest.approx(top.score, abs=1e-3)
     assert all(reason.signal for reason in top.why)
@@ -58,12 +59,12 @@ def test_reasons_add_up_and_are_named(tmp_path: Path) -> None:
 def test_history_speaks_for_what_it_touched(tmp_path: Path) -> None:
     index = index_of(tmp_path, TREE)
     issue = "Zebra stripes are missing\n\nzebra"
-    assert not any("history" in reason.signal for hit in index.search(issue).files for reason in hit.why)
+    assert not any("history" in reason.signal for hit in search(index, issue).files for reason in hit.why)
     past = [
         Commit("a" * 40, 1, "Add zebra stripes", ("shop/mail.py",)),
         Commit("b" * 40, 0, "Start", ("shop/users.py",)),
     ]
-    result = index.search(issue, history=past)
+    result = search(index, issue, history=past)
     assert result.files[0].path == "shop/mail.py"
     assert any("history" in reason.signal for reason in result.files[0].why)
 
@@ -84,7 +85,7 @@ def test_commits_lead_to_what_they_touched(tmp_path: Path, issue: str, signal: s
         Commit("d" * 40, 1, "Something else (#4712)", ("shop/cart.py",)),
         Commit("e" * 40, 0, "Zebra: move it all", tuple(f"gone/{i}.py" for i in range(90))),
     ]
-    result = index.search(issue, history=past)
+    result = search(index, issue, history=past)
     assert result.files[0].path == "shop/mail.py"
     assert signal in [reason.signal for reason in result.files[0].why]
 
@@ -118,7 +119,7 @@ def test_what_a_snippet_imports_counts_as_far_as_it_is_talked_about(tmp_path: Pa
         "kit/r.py": "class R:\n    pass\n",
     }
     issue = "`|` fails for a Q\n\n```python\nfrom kit import Q, R\nQ() | R()\n```\n"
-    result = index_of(tmp_path, tree).search(issue)
+    result = search(index_of(tmp_path, tree), issue)
     reasons = {hit.path: [reason.signal for reason in hit.why] for hit in result.files}
     assert result.files[0].path == "kit/q.py"
     assert "imported" in reasons["kit/q.py"] and "imported" not in reasons.get("kit/r.py", [])
@@ -126,14 +127,14 @@ def test_what_a_snippet_imports_counts_as_far_as_it_is_talked_about(tmp_path: Pa
 
 def test_same_input_same_result(tmp_path: Path) -> None:
     index = index_of(tmp_path, TREE)
-    assert index.search("cart price") == index.search("cart price")
+    assert search(index, "cart price") == search(index, "cart price")
 
 
 def test_what_belongs_to_the_first_file_moves_up_behind_the_third(tmp_path: Path) -> None:
     tree = {f"far{i}/zebra{i}.py": f"def zebra_{i}(): return 'zebra zebra'\n" for i in range(KEPT)}
     tree["shop/zebra.py"] = "import helpers.low\n\ndef zebra_stripes(): return 'zebra stripes'\n"
     tree |= dict.fromkeys(("alone/one.py", "helpers/low.py", "shop/other.py"), "def thing(): return 'zebra'\n")
-    result = index_of(tmp_path, tree).search("zebra stripes are wrong")
+    result = search(index_of(tmp_path, tree), "zebra stripes are wrong")
     paths = [hit.path for hit in result.files]
     assert paths[0] == "shop/zebra.py"
     assert sorted(tree.keys() - set(paths[:KEPT]), key=paths.index)[-3:] == [

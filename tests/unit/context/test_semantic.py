@@ -13,12 +13,13 @@ import pytest
 from agent.budget import Meter, Price
 from agent.context.issue import read_issue
 from agent.context.rerank import rerank
+from agent.context.search import search
 from agent.context.semantic import BATCH, RecordedMeaning, Semantic
 from agent.errors import OperatorError, RetryLater
 from agent.index.index import Index
 from agent.model.embeddings import OpenAIEmbedder
-from agent.model.types import CallUsage, Message, Reply
-from agent.types import Budget, ModelEndpoint
+from agent.model.types import Message, Reply
+from agent.types import Budget, CallUsage, ModelEndpoint
 from tests.support.embeddings import Endpoint, embeddings
 from tests.unit.index.helpers import index_of
 
@@ -52,7 +53,7 @@ def test_one_long_input_costs_nobody_else(tmp_path: Path, endpoint: Endpoint) ->
     assert not semantic.notes, "no input is so long that the endpoint would have refused it"
     assert endpoint.requests <= 1 + -(-(39 + 16) // BATCH) + 4
     assert index.paths[int(index.corpus.chunk_file[int(np.argmax(scores))])] == "f07.py"
-    assert index.search("key_7999").files[0].path == "f01.py"
+    assert search(index, "key_7999").files[0].path == "f01.py"
 
 
 def test_refused_inputs_are_found_by_halving_and_cut(tmp_path: Path, endpoint: Endpoint) -> None:
@@ -109,8 +110,7 @@ def test_a_damaged_vector_file_is_made_anew(tmp_path: Path, endpoint: Endpoint) 
 
 def test_meaning_joins_the_other_signals(tmp_path: Path, endpoint: Endpoint) -> None:
     index = forty(tmp_path)
-    index.meaning = Semantic(embedder(endpoint))
-    result = index.search("subject number7")
+    result = search(index, "subject number7", meaning=Semantic(embedder(endpoint)))
     assert result.files[0].path == "f07.py"
     assert any("meaning" in reason.signal for reason in result.files[0].why)
 
@@ -168,7 +168,7 @@ class Says:
 
 def test_rerank_moves_and_never_adds(tmp_path: Path) -> None:
     index = index_of(tmp_path, {f"f{i}.py": f"def shared_job_{i}(): return 'shared'\n" for i in range(6)})
-    result = index.search("shared job")
+    result = search(index, "shared job")
     chooser = Says(json.dumps({"order": [3, 99, -1, 3, "x"]}))
     again = rerank(result, index, "shared job", chooser, seed="s")
     assert "cut here" not in chooser.asked[0]
@@ -183,12 +183,12 @@ def test_rerank_moves_and_never_adds(tmp_path: Path) -> None:
 @pytest.mark.parametrize("answer", ["", "not json", "[" * 100_000, "[]", '{"order": 5}', '{"other": []}', "null"])
 def test_a_useless_answer_changes_nothing(tmp_path: Path, answer: str) -> None:
     index = index_of(tmp_path, {"a.py": "def alpha(): return 1\n"})
-    result = index.search("alpha")
+    result = search(index, "alpha")
     assert rerank(result, index, "alpha", Says(answer), seed="s") == result
 
 
 def test_rerank_keeps_its_budget(tmp_path: Path) -> None:
     index = index_of(tmp_path, {f"f{i}.py": f"def shared_job_{i}(): return 'shared'\n" for i in range(60)})
     chooser = Says('{"order": []}')
-    rerank(index.search("shared job"), index, "shared job " * 9_000, chooser, seed="s", budget_tokens=900)
+    rerank(search(index, "shared job"), index, "shared job " * 9_000, chooser, seed="s", budget_tokens=900)
     assert len(chooser.asked[0]) < 900 * 8

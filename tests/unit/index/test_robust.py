@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.context.search import search
 from agent.git import Entry
 from agent.index import outline, rules
 from agent.index.index import Index
@@ -39,7 +40,7 @@ def test_odd_files_are_decoded_or_counted(tmp_path: Path) -> None:
             "__init__.py": "",
         },
     )
-    assert index.search("find_me_here").files[0].path == "good.py"
+    assert search(index, "find_me_here").files[0].path == "good.py"
     assert [item.path for item in index.symbols("latin")] == ["bad.py"]
     assert index.symbols("latin")[0].symbol.doc == "Caf\u00e9.", "no letter is lost"
     assert [item.path for item in index.symbols("wide_text")] == ["gen.js"]
@@ -201,7 +202,7 @@ def test_deep_nesting_and_one_endless_line(tmp_path: Path) -> None:
             "min.js": "a=function(){return 1};" * 220_000,
         },
     )
-    assert index.search("find_me_here").files[0].path == "good.py"
+    assert search(index, "find_me_here").files[0].path == "good.py"
     assert "deep_lines.js" in index.paths
     assert index.report.skipped["too large"] + index.report.skipped["minified"] == 3  # deep.js is one line too
 
@@ -210,7 +211,7 @@ def test_empty_trees_answer(tmp_path: Path) -> None:
     index = indexed(DirectorySource(tmp_path), jobs=1)
     assert gc.isenabled(), "the collector only waited"
     assert index.paths == ()
-    assert index.search("anything at all\n\nwith a body").files == ()
+    assert search(index, "anything at all\n\nwith a body").files == ()
     assert index.symbols("x") == []
     assert index.references("x") == []
     assert index.tests_for(["x.py"]) == []
@@ -320,7 +321,7 @@ TREE = {f"m{i}.py": f"def name_{i}(): return find_me_{i}\n" for i in range(40)}
 
 
 def answers(index: Index) -> list[str]:
-    return [hit.path for hit in index.search("find_me_7 name_7").files]
+    return [hit.path for hit in search(index, "find_me_7 name_7").files]
 
 
 @pytest.mark.parametrize("damage", ["overwritten", "cut", "overwritten behind its head", "garbled rows"])

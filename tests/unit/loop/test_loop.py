@@ -14,9 +14,9 @@ from agent.history import tokens
 from agent.loop import MAX_IDLE, MAX_SAME, Conversation, Stuck
 from agent.model.errors import ContextTooLong
 from agent.model.tokens import estimate_tokens
-from agent.model.types import CallUsage, Finish, Message, Reply, ToolCall
+from agent.model.types import Finish, Message, Reply, ToolCall
 from agent.tools import REGISTRY, Claim, ToolContext
-from agent.types import Budget
+from agent.types import Budget, CallUsage
 from tests.unit.loop.conftest import Converse, answers, call, concluded, reply, said
 
 FIX = call("edit", path="src/calc.py", edits=[{"search": "a - b", "replace": "a + b"}])

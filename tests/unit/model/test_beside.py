@@ -9,7 +9,8 @@ import pytest
 
 from agent.errors import OperatorError
 from agent.model.beside import Beside
-from agent.model.types import CallUsage, Finish, JsonSchema, Message, Model, OnText, Reply, ToolSpec
+from agent.model.types import Finish, JsonSchema, Message, Model, OnText, Reply, ToolSpec
+from agent.types import CallUsage
 
 ASKED = (Message.user("Go on."),)
 

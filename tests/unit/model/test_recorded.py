@@ -8,8 +8,9 @@ import pytest
 
 from agent.model.errors import EmptyReply
 from agent.model.recorded import CallLog, RecordedModel, RecordEnded
-from agent.model.types import CallUsage, Finish, Message, Reply
+from agent.model.types import Finish, Message, Reply
 from agent.model.wire import Request
+from agent.types import CallUsage
 
 HELLO = Message.user("hello")
 
