@@ -13,6 +13,7 @@ import numpy as np
 from agent.context.issue import read_issue
 from agent.context.lexical import Lexical, damped, query_of
 from agent.context.names import plain
+from agent.context.page import numbered
 from agent.index.index import Index
 from agent.index.words import Stems, words
 from agent.paths import is_prose
@@ -52,7 +53,7 @@ def documents(index: Index, query: str, names: Sequence[str]) -> str:
         first = _newest(index.text(path).split("\n"))
         shown[path] = [(first, first + _NEWEST)]
     shown |= _places(index, query, names, frozenset(changes))
-    return "\n".join(_numbered(index, path, spans) for path, spans in shown.items())
+    return "\n".join(f"== {path}\n{_shown(index.text(path), spans)}" for path, spans in shown.items())
 
 
 def _places(
@@ -98,12 +99,6 @@ def _newest(lines: Sequence[str]) -> int:
     return max(1, found - 2)
 
 
-def _numbered(index: Index, path: str, spans: Sequence[tuple[int, int]]) -> str:
-    lines = index.text(path).rstrip("\n").split("\n")
-    wanted = sorted({number for first, last in spans for number in range(first, min(last, len(lines)) + 1)})
-    out = [f"== {path}"]
-    for before, number in zip([0, *wanted], wanted, strict=False):
-        if before and number > before + 1:
-            out.append("…")
-        out.append(f"{number:>5} {lines[number - 1].rstrip()}")
-    return "\n".join(out)
+def _shown(text: str, spans: Sequence[tuple[int, int]]) -> str:
+    lines = text.rstrip("\n").split("\n")
+    return numbered(lines, sorted({at for first, last in spans for at in range(first, min(last, len(lines)) + 1)}))

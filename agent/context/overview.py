@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-from bisect import bisect
 from collections import Counter
 
+from agent.context.page import cut
 from agent.index.index import Index
 from agent.index.record import Symbol
 from agent.model.tokens import estimate_tokens
@@ -62,16 +62,6 @@ def landmarks(index: Index) -> list[int]:
         if file not in graph.tests and index.records[file].symbols
     }
     return sorted(weight, key=lambda file: (-weight[file], index.paths[file]))
-
-
-def cut(text: str, tokens: int) -> str:
-    """``text``, or where it is too long its beginning, in whole lines, with a note; '' when not even that fits."""
-    if estimate_tokens(text) <= tokens:
-        return text
-    note = "\n[… cut here to fit]"
-    lines = text.split("\n")
-    kept = bisect(range(1, len(lines) + 1), tokens, key=lambda many: estimate_tokens("\n".join(lines[:many]) + note))
-    return "\n".join(lines[:kept]) + note if kept else ""
 
 
 def _languages(index: Index) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from agent.context.fence import fence
-from agent.context.overview import cut
+from agent.context.page import cut
 from agent.context.search import FunctionHit, Hit, SearchResult
 from agent.errors import GraftsmithError
 from agent.index.index import Index

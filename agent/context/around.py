@@ -1,0 +1,131 @@
+"""What stands around the functions that were found: their tests, what they use and what uses them, a model of style."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from agent.context.issue import read_issue
+from agent.context.lexical import Lexical, query_of
+from agent.context.names import plain
+from agent.context.page import numbered
+from agent.context.search import FunctionHit, SearchResult
+from agent.index.index import Index
+from agent.index.record import Record, Symbol
+
+NAMED = 3
+"""So many of the best functions say what the documentation is searched for, and which tests are named."""
+
+_TEST_LINES, _EXAMPLE_LINES = 12, 40
+"""No more tests than this are named, and no longer example is shown."""
+
+_AROUND, _CALLERS, _CALLEES, _HOMES = 4, 4, 6, 4
+"""So many of the functions shown get their surroundings: that many callers and callees of each, and places where a
+constant that the task names is defined."""
+
+
+def tests(index: Index, result: SearchResult) -> str:
+    """Tests that name the best functions and import their files, as places to look and to imitate."""
+    graph = index.graph
+    lines: dict[str, None] = {}
+    for hit in result.functions[:NAMED]:
+        covering = {reach.path for reach in index.tests_for([hit.path])}
+        for path, record, names in _users(index, hit.name.rpartition(".")[2], graph.tests):
+            if path in covering:
+                lines.update(dict.fromkeys(f"{path}: {name}" for name in names[:3] if name and record.symbols))
+    if not lines:
+        lines.update((f"{reach.path}", None) for reach in index.tests_for([hit.path for hit in result.files[:1]])[:5])
+    return "\n".join(list(lines)[:_TEST_LINES])
+
+
+def _users(index: Index, name: str, files: Iterable[int]) -> list[tuple[str, Record, list[str]]]:
+    """(path, record, names of the functions) in ``files`` that have the word ``name``."""
+    chunks, _ = index.corpus.of_word(name)
+    wanted = frozenset(files)
+    found: dict[int, list[str]] = {}
+    for chunk in chunks.tolist():
+        file, piece = index.piece(chunk)
+        if file in wanted:
+            symbol = index.records[file].symbols[piece.symbol].name if piece.symbol >= 0 else ""
+            found.setdefault(file, []).append(symbol)
+    return [(index.paths[file], index.records[file], names) for file, names in sorted(found.items())]
+
+
+def constants(index: Index, text: str) -> str:
+    """Values at module level that the task names, which no function holds: where they are defined."""
+    found = [
+        (index.paths[file], index.records[file].symbols[at])
+        for name in plain(read_issue(text).said)
+        for file, at in index.graph.defined.get(name, ())[:_HOMES]
+        if file not in index.graph.tests
+    ]
+    return "\n".join(f"{path}:{s.start}: {s.signature}" for path, s in found if s.kind == "variable")
+
+
+def neighbours(index: Index, shown: Sequence[FunctionHit]) -> str:
+    """Signatures of what calls the best functions and of what they call."""
+    seen = {(hit.path, hit.name) for hit in shown}
+    lines: dict[str, None] = {}
+    for hit in shown[:_AROUND]:
+        for path, symbol in [*_callers(index, hit), *_callees(index, hit)]:
+            if (path, symbol.name) not in seen:
+                lines[f"{path}:{symbol.start}: {symbol.signature}"] = None
+    return "\n".join(lines)
+
+
+def _callers(index: Index, hit: FunctionHit) -> list[tuple[str, Symbol]]:
+    name = hit.name.rpartition(".")[2]
+    if len(index.graph.defined.get(name, ())) > 3:
+        return []  # everybody's name: most uses are of something else
+    found = []
+    for use in index.callers(name):
+        file = index.graph.number[use.path]
+        if file not in index.graph.tests and use.inside:
+            record = index.records[file]
+            found += [(use.path, s) for s in record.symbols if s.name == use.inside == record.enclosing(use.line)]
+        if len(found) >= _CALLERS:
+            break
+    return found[:_CALLERS]
+
+
+def _callees(index: Index, hit: FunctionHit) -> list[tuple[str, Symbol]]:
+    graph = index.graph
+    file = graph.number[hit.path]
+    chunk = _chunk_of(index, hit)
+    found: list[tuple[str, Symbol]] = []
+    for word in index.words_of(file, chunk) if chunk is not None else ():
+        for home, at in graph.behind(word, file):
+            symbol = index.records[home].symbols[at]
+            if symbol.kind in ("function", "method", "class") and symbol.name != hit.name:
+                found.append((index.paths[home], symbol))
+    rare = sorted(found, key=lambda item: len(index.corpus.of_word(item[1].short)[0]))
+    return rare[:_CALLEES]
+
+
+def example(index: Index, shown: Sequence[FunctionHit]) -> str:
+    """The function outside ``shown`` that shares most words with the best one."""
+    if not shown:
+        return ""
+    best = shown[0]
+    file = index.graph.number[best.path]
+    chunk = _chunk_of(index, best)
+    stems = index.corpus.vocabulary.stems
+    wanted = np.ones(len(index.paths), bool)
+    wanted[list(index.graph.tests)] = False
+    query = query_of(stems.of(index.words_of(file, chunk))) if chunk is not None else {}
+    scores = Lexical(index.corpus, wanted).score(query).chunks
+    there = {(hit.path, hit.start) for hit in shown}
+    for at in np.argsort(-scores, kind="stable")[:50].tolist():
+        home, piece = index.piece(at)
+        path = index.paths[home]
+        fits = piece.kind == "function" and 2 < piece.end - piece.start < _EXAMPLE_LINES
+        if scores[at] > 0 and fits and (path, piece.start) not in there:
+            return f"== {path}\n" + numbered(index.text(path).split("\n"), range(piece.start, piece.end + 1))
+    return ""
+
+
+def _chunk_of(index: Index, hit: FunctionHit) -> int | None:
+    """Number of the function's chunk in its record."""
+    chunks = index.records[index.graph.number[hit.path]].chunks
+    return next((i for i, c in enumerate(chunks) if c.kind == "function" and c.start == hit.start), None)
