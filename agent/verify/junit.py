@@ -70,8 +70,11 @@ def _walk(data: bytes) -> Iterator[Case]:
                 raise Unreadable(f"the report holds more than {MAX_CASES} tests")
             files = [e.get("file", "") for e in open_elements if e.get("file")]
             yield _case(element, files[-1] if files else "")
-        if element.tag in ("testcase", "testsuite", "properties", "system-out", "system-err") and open_elements:
+        if element.tag in _DROPPED and open_elements and open_elements[-1].tag != "testcase":
             open_elements[-1].remove(element)
+
+
+_DROPPED = frozenset({"testcase", "testsuite", "properties", "system-out", "system-err"})
 
 
 def _case(element: Element, suite_file: str) -> Case:
@@ -99,11 +102,20 @@ def _outcome(element: Element) -> tuple[TestOutcome, str, str]:
         if child is None:
             continue
         head, body = child.get("message", ""), "".join(child.itertext())
-        message = clean((body if _repeats(body, head) else f"{head}\n{body}").strip().encode("utf-8", "replace"))
+        said = (body if _repeats(body, head) else f"{head}\n{body}").strip() or _printed(element)
+        message = clean(said.encode("utf-8", "replace"))
         if tag == "skipped" and child.get("type") == "pytest.xfail":
             return TestOutcome.XFAILED, message, "pytest.xfail"
         return outcome, message, head if tag == "error" else child.get("type", "")
-    return TestOutcome.PASSED, "", ""
+    is_off = element.get("status") in ("disabled", "notrun")  # googletest's word, and that of CTest
+    return TestOutcome.SKIPPED if is_off else TestOutcome.PASSED, "", ""
+
+
+def _printed(element: Element) -> str:
+    """What the test itself printed: of a program that only has an exit code there is no other word."""
+    return "\n".join(
+        "".join(child.itertext()) for child in element if child.tag in ("system-out", "system-err")
+    ).strip()
 
 
 def _repeats(body: str, head: str) -> bool:

@@ -40,7 +40,8 @@ _ABSENCE: Final = re.compile(
     r"cannot import name|No module named|has no attribute|is not defined|unexpected keyword|undefined: "
     r"|undefined reference|[Cc]annot find|[Nn]ot found in|does not provide an export|unresolved import"
     r"|is not a (function|constructor)"
-    r"|has no (member|field|method)|uninitialized constant|undefined (method|local)|Call to undefined|does not exist"
+    r"|has no (exported )?(member|field|method)|uninitialized constant|undefined (method|local)|Call to undefined"
+    r"|does not exist"
 )
 
 

@@ -9,7 +9,19 @@ from typing import Final
 
 from agent.types import Commands
 from agent.verify.files import Files
-from agent.verify.toolchains import command, go, java, node, php, python_pytest, python_unittest, ruby, rust
+from agent.verify.toolchains import (
+    command,
+    ctest,
+    deno_bun,
+    go,
+    java,
+    node,
+    php,
+    python_pytest,
+    python_unittest,
+    ruby,
+    rust,
+)
 from agent.verify.toolchains.base import Build, TestPlan, Toolchain
 
 # Detection asks in this order: the most specific sign first, a Makefile's target last.
@@ -23,7 +35,9 @@ TOOLCHAINS: Final[Mapping[str, Toolchain]] = {
         java,
         php,
         ruby,
+        deno_bun,
         node,
+        ctest,
         command,
     )
 }
@@ -56,4 +70,10 @@ def detect(files: Files, commands: Commands) -> TestPlan:
     found = [plan for plan in (t.detect(files) for t in TOOLCHAINS.values()) if plan is not None]
     if found:
         return replace(min(found, key=lambda plan: (plan.absent != "", plan.first)), setup=commands.setup)
-    return TestPlan(command.NAME, "", "no file says how", commands.setup, absent="no tests were found in the tree")
+    return TestPlan(command.NAME, "", "no file says how", commands.setup, absent=_NONE)
+
+
+_NONE: Final = (
+    "no tests of a kind that is recognised were found in the tree. Where there are some, give their command as `test` "
+    "in .graftsmith.toml or with --test-command, with {report} where it can write a JUnit XML file"
+)

@@ -1,13 +1,18 @@
-"""Java and Kotlin: the XML that Maven's surefire and Gradle write into the checkout's build folders."""
+"""Java and Kotlin: the XML that Maven's surefire and Gradle write into the checkout's build folders.
+
+A test that does not compile is told by the compiler's words alone: nothing runs then.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import PurePosixPath
 from typing import Final
 
+from agent.types import TestOutcome
 from agent.verify import junit, report
-from agent.verify.files import Files, matching
+from agent.verify.files import Files, from_root, matching
 from agent.verify.report import Entry, Report
 from agent.verify.toolchains import shell_line
 from agent.verify.toolchains.base import (
@@ -22,6 +27,7 @@ from agent.verify.toolchains.base import (
     spoken,
 )
 from agent.verify.verdict import GENERIC_EXITS
+from sandbox.text import clean
 
 NAME: Final = "java"
 PROGRAMS: Final = ("java", "javac", "mvn", "gradle")
@@ -31,6 +37,16 @@ INSTALLED: Final[Mapping[str, str]] = {
 }
 _MAVEN: Final = r"mvnw?|mvnd"
 _GRADLE: Final = r"gradlew?"
+_TEST_FILES: Final = ("*Test.java", "*Tests.java", "*Test.kt", "*Tests.kt", "Test*.java", "*Spec.groovy")
+_SOURCES: Final = re.compile(r"(?:^|.*/)(?:java|kotlin|groovy|scala)/(.+)\.\w+$")
+_NOT_COMPILED: Final = re.compile(
+    r"^(?:\[ERROR\] |e: (?:file://)?)?(?P<path>/[^\s:]+\.(?:java|kt|groovy|scala)):"
+    r"(?:\[\d+,\d+\] |\d+: error: |\d+:\d+:? |\s\(\d+, \d+\): )(?P<what>.*)"
+    r"(?P<more>(?:\n(?!\[|/|e: ).*){0,4})",
+    re.MULTILINE,
+)
+"""As Maven, javac and kotlinc write it; javac says in other lines what it misses."""
+_MISSED: Final = re.compile(r"(?m)^\s+(?:symbol|location):\s+(.*)$")
 # The report folder is ours and fresh, the build folder is not: whatever lies there from before is removed first.
 _WRAPPED: Final = """find . -name 'TEST-*.xml' -type f -delete
 {line}
@@ -43,7 +59,7 @@ exit $code
 
 def detect(files: Files) -> TestPlan | None:
     paths = files.paths()
-    tests = any(matching(files, "*Test.java", "*Tests.java", "*Test.kt", "*Tests.kt", "Test*.java", "*Spec.groovy"))
+    tests = any(matching(files, *_TEST_FILES))
     if "pom.xml" in paths:
         line = "./mvnw -B test" if "mvnw" in paths else "mvn -B test"
         return TestPlan(NAME, line, "pom.xml is there", first=not tests)
@@ -58,8 +74,9 @@ def resolve(line: str, files: Files) -> str | None:
 
 
 def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) -> Invocation:
-    """Selected test classes run whole."""
-    classes = tuple(dict.fromkeys(test.partition("::")[0] for test in selection))
+    """Selected test classes run whole; a file that is none, such as a helper, runs all."""
+    chosen = [_class(test, files) for test in selection]
+    classes = tuple(dict.fromkeys(chosen)) if all(chosen) else ()
     maven = shell_line.calls(plan.line, _MAVEN)
     found = maven or shell_line.calls(plan.line, _GRADLE)
     fixed = ["-o", "-DfailIfNoTests=false", "-Dsurefire.failIfNoSpecifiedTests=false"] if maven else ["--offline"]
@@ -78,12 +95,36 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
     )
 
 
+def _class(test: str, files: Files) -> str:
+    """The class that an id names, or that a test file holds; empty for any other file."""
+    name = test.partition("::")[0]
+    if name not in files.paths():
+        return name
+    return _declared(name) if any(PurePosixPath(name).match(pattern) for pattern in _TEST_FILES) else ""
+
+
+def _declared(path: str) -> str:
+    """The class of a source, as the folders say."""
+    below = _SOURCES.match(path)
+    return below[1].replace("/", ".") if below else PurePosixPath(path).stem
+
+
 def read(collected: Collected, files: Files) -> Report | None:
     found = [data for name, data in sorted(collected.reports.items()) if re.fullmatch(r"java-\d+\.xml", name)]
-    if not found:
+    entries = [*_not_compiled(clean(collected.output), collected.views)]
+    if not found and not entries:
         return None
     cases = (case for data in found for case in junit.cases(data))
-    return report.build(Entry(f"{case.classname}::{case.name}", case.outcome, case.message) for case in cases)
+    ran = (Entry(f"{case.classname}::{case.name}", case.outcome, case.message) for case in cases)
+    return report.build((*entries, *ran))
+
+
+def _not_compiled(output: str, views: Sequence[str]) -> Iterator[Entry]:
+    for match in _NOT_COMPILED.finditer(output):
+        path = from_root(match["path"], views)
+        missed = ", ".join(_MISSED.findall(match["more"]))
+        message = f"{match['what']}: {missed}" if missed else match["what"]
+        yield Entry(_declared(path), TestOutcome.ERROR, f"{path}: {message}", collecting=True)
 
 
 def prepare(files: Files) -> tuple[Step, ...]:

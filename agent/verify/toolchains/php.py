@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from agent.verify import junit, report
@@ -22,10 +22,15 @@ _PHPUNIT: Final = "phpunit|pest|paratest"
 
 
 def detect(files: Files) -> TestPlan | None:
-    if not any(matching(files, "phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml", "Pest.php")):
-        return None
-    pest = "pestphp/pest" in text(files, "composer.json")
-    return TestPlan(NAME, "vendor/bin/pest" if pest else "vendor/bin/phpunit", "phpunit is configured")
+    """The project's own phpunit where it requires one, else that of the machine."""
+    composer = text(files, "composer.json")
+    required = next((package for package in ("pestphp/pest", "phpunit/phpunit") if package in composer), "")
+    program = f"vendor/bin/{required.partition('/')[2]}" if required else "phpunit"
+    if any(matching(files, "phpunit.xml", "phpunit.xml.dist", "phpunit.dist.xml", "Pest.php")):
+        return TestPlan(NAME, program, "phpunit is configured")
+    test = next(matching(files, "*Test.php"), "")
+    folder = test.partition("/")[0]
+    return TestPlan(NAME, f"{program} {folder}", f"{test} is there") if folder in ("test", "tests") else None
 
 
 def resolve(line: str, files: Files) -> str | None:
@@ -46,15 +51,23 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
     chosen = tuple(dict.fromkeys(s.partition("::")[0] for s in selection))
     wanted = chosen if len(chosen) == 1 and chosen[0] in files.paths() else ()
 
+    def selected(old: str) -> str:
+        return shell_line.without_paths(old, lambda word: _names_tests(word, files.paths())) if wanted else old
+
     def reporting(number: int, old: str) -> str:
         place = f"{REPORTS}/phpunit-{number}.xml"
-        return f'{old.rstrip()} --log-junit {place} --colors=never "$@"' + (" " if old.endswith(" ") else "")
+        return f'{selected(old).rstrip()} --log-junit {place} --colors=never "$@"' + (" " if old.endswith(" ") else "")
 
     return Invocation(
         argv=shell(shell_line.rewrite(plan.line, found, reporting), *(f"./{path}" for path in wanted)),
         exits=EXITS if len(found) == 1 and found[0].last else GENERIC_EXITS,
-        shown=spoken(plan.line, wanted),
+        shown=spoken(shell_line.rewrite(plan.line, found, lambda _n, old: selected(old).rstrip()), wanted),
     )
+
+
+def _names_tests(word: str, paths: Collection[str]) -> bool:
+    path = word.removeprefix("./").rstrip("/")
+    return path in paths or any(p.startswith(f"{path}/") for p in paths)
 
 
 def read(collected: Collected, files: Files) -> Report | None:

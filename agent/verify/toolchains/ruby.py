@@ -46,17 +46,43 @@ def detect(files: Files) -> TestPlan | None:
     bundled = "bundle exec " if "Gemfile" in files.paths() else ""
     if any(matching(files, "*_spec.rb")):
         return TestPlan(NAME, f"{bundled}rspec", "there are *_spec.rb files")
-    if any(matching(files, "*_test.rb", "test_*.rb")) and "test" in text(files, "Rakefile").lower():
+    test = next(matching(files, "*_test.rb", "test_*.rb"), "")
+    if not test:
+        return None
+    if "bin/rails" in files.paths():
+        return TestPlan(NAME, "bin/rails test", "a Rails application with tests")
+    if "test" in text(files, "Rakefile").lower():
         return TestPlan(NAME, f"{bundled}rake test", "the Rakefile has tests")
-    return None
+    folder = test.rpartition("/")[0].partition("/")[0] or "."
+    return TestPlan(NAME, f"{bundled}ruby -Ilib -I{folder} -e '{_EACH.format(folder)}'", f"{test} is there")
+
+
+_EACH: Final = 'Dir["./{}/**/{{*_test,test_*}}.rb"].sort.each {{ |file| require file }}'
+"""For a project without a Rakefile: minitest runs what was loaded."""
 
 
 def resolve(line: str, files: Files) -> str | None:
-    return line if shell_line.calls(line, "rspec") or re.search(r"\brake\b.*\btest\b", line) else None
+    known = shell_line.calls(line, "rspec") or _plain(line) or re.search(r"\brake\b.*\btest\b", line)
+    return line if known else None
+
+
+def _plain(line: str) -> tuple[shell_line.Call, ...]:
+    """Calls that minitest hears the options of, since there is no rake between."""
+    rails = (c for c in shell_line.calls(line, "rails") if re.match(r"\s+test\b", line[c.words_from : c.end]))
+    ruby = (c for c in shell_line.calls(line, "ruby") if re.search(r"_test\b|\btest_", line[c.words_from : c.end]))
+    return (*rails, *ruby)
+
+
+def _verbose(_number: int, old: str) -> str:
+    dashes = " --" if re.search(r"(^|\s)-\w*e\s", old) and " -- " not in old else ""
+    return f"{old.rstrip()}{dashes} -v" + (" " if old.endswith(" ") else "")
 
 
 def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) -> Invocation:
     found = shell_line.calls(plan.line, "rspec")
+    if not found and (plain := _plain(plan.line)):
+        script = shell_line.rewrite(plan.line, plain, _verbose)
+        return Invocation(shell(script), exits=GENERIC_EXITS, structured=False, shown=spoken(plan.line))
     wanted = tuple(dict.fromkeys(s.partition("::")[0] for s in selection)) if found else ()
 
     def reporting(number: int, old: str) -> str:

@@ -29,8 +29,14 @@ def read(toolchain: str, output: str = "", files: tuple[str, ...] = (), **report
         (("Cargo.toml", "src/lib.rs"), "cargo test --workspace"),
         (("pom.xml", "src/test/java/ATest.java"), "mvn -B test"),
         (("build.gradle", "gradlew", "src/test/java/ATest.java"), "./gradlew test --continue"),
-        (("phpunit.xml.dist",), "vendor/bin/phpunit"),
+        (("phpunit.xml.dist",), "phpunit"),
+        (("tests/ATest.php", "src/A.php"), "phpunit tests"),
         (("Gemfile", "spec/a_spec.rb"), "bundle exec rspec"),
+        (("bin/rails", "test/a_test.rb"), "bin/rails test"),
+        (
+            ("test/a_test.rb",),
+            "ruby -Ilib -Itest -e 'Dir[\"./test/**/{*_test,test_*}.rb\"].sort.each { |file| require file }'",
+        ),
     ],
 )
 def test_detection(files: tuple[str, ...], line: str) -> None:
@@ -173,6 +179,92 @@ def test_surefire_phpunit_and_rspec() -> None:
     assert read("ruby", rspec_0__json=json.dumps(content)).outcomes == {"spec/a_spec.rb::A adds": "failed"}
     with pytest.raises(Unreadable):
         read("ruby", rspec_0__json="[]")
+
+
+@pytest.mark.parametrize(
+    ("files", "toolchain", "line"),
+    [
+        (
+            {"phpunit.xml": "", "composer.json": '{"require-dev": {"phpunit/phpunit": "^9"}}'},
+            "php",
+            "vendor/bin/phpunit",
+        ),
+        ({"Pest.php": "", "composer.json": '{"require-dev": {"pestphp/pest": "^2"}}'}, "php", "vendor/bin/pest"),
+        ({"CMakeLists.txt": "project(a)\nadd_subdirectory(t)\n", "t/CMakeLists.txt": "add_test(a b)"}, "ctest", ""),
+        ({"package.json": '{"scripts": {"test": "bun test --coverage"}}'}, "deno-bun", "bun test --coverage"),
+        ({"deno.jsonc": "{ // ours\n}", "a_test.ts": ""}, "deno-bun", "deno test -A"),
+        ({"deno.json": '{"tasks": {"test": "deno test -R src"}}', "a_test.ts": ""}, "deno-bun", "deno test -R src"),
+        ({"a.test.ts": 'import { test } from "bun:test";'}, "deno-bun", "bun test"),
+    ],
+)
+def test_detection_by_what_files_hold(files: dict[str, str], toolchain: str, line: str) -> None:
+    tree = Snapshot({path: content.encode() for path, content in files.items()})
+    plan = detect(tree, Commands())
+    assert plan.toolchain == toolchain
+    assert plan.line == (line or "cmake -S . -B build && cmake --build build && ctest --test-dir build")
+    assert detect(tree, Commands(test=plan.line)).toolchain == toolchain
+
+
+def selected(files: tuple[str, ...], *selection: str, test: str = "") -> tuple[str, ...]:
+    tree = Snapshot(dict.fromkeys(files, b""))
+    plan = detect(tree, Commands(test=test))
+    return TOOLCHAINS[plan.toolchain].invoke(plan, tree, selection, "/v").argv[4:]
+
+
+def test_what_a_selection_becomes() -> None:
+    files = ("pom.xml", "core/src/test/java/ex/ATest.java", "core/src/test/java/ex/Helper.java")
+    assert selected(files, files[1], "ex.BTest::adds") == ("-Dtest=ex.ATest,ex.BTest",)
+    assert selected(files, files[1], files[2]) == (), "a helper has no tests of its own, and others may need it"
+    assert selected(("build.gradle", "ATest.kt"), "ATest.kt") == ("--tests", "ATest")
+    cmake = "cd b && ctest"
+    assert selected((), "Suite.adds (1)", "b", test=cmake) == ("-R", r"^(Suite\.adds \(1\)|b)$")
+    assert selected(("t/a.c",), "t/a.c", test=cmake) == ()
+    assert selected(("a_test.ts",), "a_test.ts::adds", test="deno test src") == ("./a_test.ts",)
+
+
+def test_what_does_not_compile() -> None:
+    output = (
+        "[INFO] BUILD\n[ERROR] /v/src/test/java/ex/ATest.java:[11,29] cannot find symbol\n"
+        "  symbol:   method twice(int)\n  location: class ex.Calc\n"
+        "/v/src/test/java/BTest.java:9: error: cannot find symbol\n    Calc.half(2)\n        ^\n"
+        "  symbol:   method half(int)\n"
+        "e: file:///v/src/test/kotlin/ex/CTest.kt:7:14 Unresolved reference: thrice\n"
+    )
+    found = read("java", output)
+    assert found.uncollected == {"ex.ATest", "BTest", "ex.CTest"}
+    assert found.messages["ex.ATest"].endswith("ATest.java: cannot find symbol: method twice(int), class ex.Calc")
+    assert found.messages["BTest"].endswith("cannot find symbol: method half(int)")
+    xml = (
+        '<testsuite><testcase name="a" status="run"/><testcase name="b" status="notrun">'
+        '<skipped message="Unable to find executable"/></testcase><testcase name="c" status="disabled"/>'
+        '<testcase name="d" status="fail"><failure message=""/><system-out>said 3</system-out></testcase></testsuite>'
+    )
+    found = read("ctest", "/v/t/b.c:3:5: error: 'twice' undeclared\n", ctest_0__xml=xml, built="2\n")
+    build = "part of the test command: the build"
+    assert found.outcomes == {build: "failed", "a": "passed", "b": "error", "c": "skipped", "d": "failed"}
+    assert "'twice' undeclared" in found.messages["b"]
+    assert found.messages["d"] == "said 3"
+    assert read("ctest", ctest_0__xml=xml).outcomes.keys() == set("abcd"), "a line of one's own has no such part"
+
+
+def test_deno_and_bun() -> None:
+    xml = (
+        '<testsuites><testsuite name="./a_test.ts"><testcase name="adds" classname="./a_test.ts"/>'
+        '<testcase name="steps &gt; in" classname="./a_test.ts"><failure message="no"/></testcase>'
+        "</testsuite></testsuites>"
+    )
+    found = read("deno-bun", files=("a_test.ts",), deno_0__xml=xml)
+    assert found.outcomes == {"a_test.ts::adds": "passed", "a_test.ts::steps > in": "failed"}
+    output = (
+        "TS2305 [ERROR]: Module '\"file:///v/calc.ts\"' has no exported member 'twice'.\n"
+        "import { twice }\n         ~~~~~\n    at file:///v/in/b_test.ts:1:10\n"
+    )
+    assert read("deno-bun", output).uncollected == {"in/b_test.ts"}
+    xml = '<testsuite><testcase name="adds" classname="math" file="a.test.ts"/></testsuite>'
+    output = "b.test.ts:\nerror: Cannot find module './gone' from '/v/b.test.ts'\n\na.test.ts:\nerror: printed\n"
+    found = read("deno-bun", output, ("a.test.ts",), bun_0__xml=xml)
+    assert found.outcomes == {"a.test.ts::math > adds": "passed", "b.test.ts": "error"}
+    assert found.unexplained == {"b.test.ts"}
 
 
 def test_minitest() -> None:
