@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from agent import loop, prompts, tools
-from agent.loop import Conversation, Stuck
+from agent import prompts
+from agent.loop import Conversation, Stuck, Turns
 from agent.model.errors import ContentRefused
 from agent.model.types import Finish, OnText
 from agent.tools import REGISTRY as ALL
@@ -50,18 +49,16 @@ def answer(conversation: Conversation, context: ToolContext, hear: OnText) -> st
         ContentRefused: the model or a filter declined.
         GraftsmithError: whatever the model call raises.
     """
-    seen: Counter[tuple[str, str, str]] = Counter()
-    specs = tuple(tools.specs(REGISTRY))
+    turns = Turns(conversation, REGISTRY, context, warning="answer_now")
     cut = 0
     while True:
-        conversation.warn_once_when_nearly_spent("answer_now")
-        reply = conversation.ask(tools=specs, on_text=hear)
+        reply = turns.ask(on_text=hear)
         if reply.finish in (Finish.REFUSAL, Finish.CONTENT_FILTER):
             raise ContentRefused("the model declined the question", why=reply.refusal[:300], todo="Rephrase it")
-        if reply.whole and reply.tool_calls:
+        if reply.tool_calls:
             cut = 0
             hear("\n" if reply.text else "")
-            loop.act(conversation, REGISTRY, context, reply, seen)
+            turns.act(reply)
         elif reply.whole and reply.text.strip():
             return reply.text.strip()
         else:

@@ -111,7 +111,7 @@ class Conversation:
         """Append the result of a tool call."""
         self.messages.append(Message.tool(call, text))
 
-    def warn_once_when_nearly_spent(self, prompt: str = "wrap_up") -> None:
+    def warn_once_when_nearly_spent(self, prompt: str) -> None:
         if not self._warned and self.meter.nearly_spent(tokens(self.messages, _count) + self._beside):
             self._warned = True
             self.say(prompts.render(prompt, left=self.meter.left))
@@ -125,72 +125,103 @@ class Finished:
     said: Conclusion | StepDone
 
 
-def work(conversation: Conversation, registry: Mapping[str, Tool[Any]], context: ToolContext) -> Finished:
-    """Let the model act until it calls ``finish`` or ``step_done``. ``context.draft`` holds the state of the files.
+class Turns:
+    """Turns of a conversation in which the model may call tools.
 
-    Raises:
-        Stuck: the same action with the same result four times, or three replies without a usable action.
+    Args:
+        registry: what it may call.
+        context: what the tools work with; its ``draft`` moves on with every edit.
+        warning: the prompt that tells it that the budget is nearly spent.
     """
-    seen: Counter[tuple[str, str, str]] = Counter()
-    specs = tuple(tools.specs(registry))
-    idle = 0
-    while True:
-        conversation.warn_once_when_nearly_spent()
-        reply = conversation.ask(tools=specs)
-        if not reply.whole or not reply.tool_calls:
-            idle += 1
-            if idle >= MAX_IDLE:
-                raise Stuck(
-                    f"The model gave {idle} replies in a row without a usable action",
-                    why=reply.text[:300] or f"the last one ended with {reply.finish.value}",
-                    todo="Try again with a more capable model, or describe the task in smaller steps",
-                )
-            conversation.say(prompts.render("truncated" if reply.finish is Finish.LENGTH else "nudge"))
-            continue
-        idle = 0
-        finished = act(conversation, registry, context, reply, seen)
-        if finished is not None:
-            return finished
 
+    def __init__(
+        self,
+        conversation: Conversation,
+        registry: Mapping[str, Tool[Any]],
+        context: ToolContext,
+        *,
+        warning: str = "wrap_up",
+    ) -> None:
+        self._conversation = conversation
+        self._registry = registry
+        self._context = context
+        self._warning = warning
+        self._specs = tuple(tools.specs(registry))
+        self._seen: Counter[tuple[str, str, str]] = Counter()
 
-def act(
-    conversation: Conversation,
-    registry: Mapping[str, Tool[Any]],
-    context: ToolContext,
-    reply: Reply,
-    seen: Counter[tuple[str, str, str]],
-) -> Finished | None:
-    """Run the calls of one reply in order; every call gets exactly one answer."""
-    finished: Finished | None = None
-    failed = False
-    for call in reply.tool_calls:
-        if finished is not None:
-            conversation.answer(call, f"Not run: `{finished.call.name}` was called before it in the same reply.")
-            continue
-        result = tools.call(registry, context, call.name, call.arguments)
+    def ask(self, *, schema: JsonSchema | None = None, on_text: OnText | None = None) -> Reply:
+        """The model's next reply; see :meth:`Conversation.ask`."""
+        self._conversation.warn_once_when_nearly_spent(self._warning)
+        return self._conversation.ask(tools=self._specs, schema=schema, on_text=on_text)
+
+    def act(self, reply: Reply) -> Finished | None:
+        """Run the calls of one reply in order; every call gets exactly one answer.
+
+        Raises:
+            Stuck: the same action with the same result four times.
+        """
+        conversation = self._conversation
+        finished: Finished | None = None
+        failed = False
+        for call in reply.tool_calls:
+            if finished is not None:
+                conversation.answer(call, f"Not run: `{finished.call.name}` was called before it in the same reply.")
+                continue
+            result = self._run(call, failed=failed)
+            failed = failed or not result.ok
+            if result.said is not None:
+                finished = Finished(call, result.said)
+                continue
+            conversation.answer(call, result.text)
+            self._check_progress(call, result)
+        return finished
+
+    def _run(self, call: ToolCall, *, failed: bool) -> ToolResult:
+        """
+        Args:
+            failed: a call before it in the same reply did.
+        """
+        result = tools.call(self._registry, self._context, call.name, call.arguments)
         if result.said is not None and failed:
             result = ToolResult(
                 f"Not taken: a call before it in the same reply failed. Repair that, then call {call.name} again.",
                 ok=False,
             )
         if result.draft is not None:
-            context.draft = result.draft
-        conversation.events.emit("tool_result", call=call.id, name=call.name, ok=result.ok, text=result.text)
-        failed = failed or not result.ok
-        if result.said is not None:
-            finished = Finished(call, result.said)
-            continue
-        conversation.answer(call, result.text)
-        _check_progress(seen, call, result)
-    return finished
+            self._context.draft = result.draft
+        self._conversation.events.emit("tool_result", call=call.id, name=call.name, ok=result.ok, text=result.text)
+        return result
+
+    def _check_progress(self, call: ToolCall, result: ToolResult) -> None:
+        key = (call.name, call.arguments, result.text)
+        self._seen[key] += 1
+        if self._seen[key] >= MAX_SAME:
+            raise Stuck(
+                f"The model repeated the same {call.name} call {MAX_SAME} times with the same result",
+                why=result.text[:500],
+                todo="Try again with a more capable model, or add what it can't find to the issue",
+            )
 
 
-def _check_progress(seen: Counter[tuple[str, str, str]], call: ToolCall, result: ToolResult) -> None:
-    key = (call.name, call.arguments, result.text)
-    seen[key] += 1
-    if seen[key] >= MAX_SAME:
-        raise Stuck(
-            f"The model repeated the same {call.name} call {MAX_SAME} times with the same result",
-            why=result.text[:500],
-            todo="Try again with a more capable model, or add what it can't find to the issue",
-        )
+def work(conversation: Conversation, registry: Mapping[str, Tool[Any]], context: ToolContext) -> Finished:
+    """Let the model act until it calls ``finish`` or ``step_done``. ``context.draft`` holds the state of the files.
+
+    Raises:
+        Stuck: the same action with the same result four times, or three replies without a usable action.
+    """
+    turns = Turns(conversation, registry, context)
+    idle = 0
+    while True:
+        reply = turns.ask()
+        finished = turns.act(reply)
+        if finished is not None:
+            return finished
+        idle = 0 if reply.tool_calls else idle + 1
+        if idle >= MAX_IDLE:
+            raise Stuck(
+                f"The model gave {idle} replies in a row without a usable action",
+                why=reply.text[:300] or f"the last one ended with {reply.finish.value}",
+                todo="Try again with a more capable model, or describe the task in smaller steps",
+            )
+        if idle:
+            conversation.say(prompts.render("truncated" if reply.finish is Finish.LENGTH else "nudge"))

@@ -5,12 +5,11 @@ A model that knows the change already makes it in the same reply, so that a smal
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from agent import loop, prompts, tools
-from agent.loop import Conversation, Finished
+from agent import prompts
+from agent.loop import Conversation, Finished, Turns
 from agent.model.errors import InvalidOutput
 from agent.model.structured import read
 from agent.model.types import Message, Reply
@@ -61,16 +60,13 @@ def revise(
 
 
 def _asked(conversation: Conversation, registry: Mapping[str, Tool[Any]], context: ToolContext) -> Finished | None:
-    seen: Counter[tuple[str, str, str]] = Counter()
-    specs = tuple(tools.specs(registry))
+    turns = Turns(conversation, registry, context)
     refused: list[Sequence[str]] = []
     while len(refused) < MAX_REFUSED:
-        conversation.warn_once_when_nearly_spent()
-        reply = conversation.ask(tools=specs, schema=Plan.model_json_schema() if refused else None)
+        reply = turns.ask(schema=Plan.model_json_schema() if refused else None)
         conversation.keep("plan")
-        finished = None
-        if reply.whole and reply.tool_calls:
-            finished = loop.act(conversation, registry, context, reply, seen)
+        finished = turns.act(reply)
+        if reply.tool_calls:
             if context.plan is None and any(call.name == "plan" for call in reply.tool_calls):
                 refused.append([conversation.messages[-1].content])
         else:
