@@ -13,7 +13,8 @@ import pytest
 from agent.errors import UserError
 from agent.model import errors
 from agent.model.client import ModelClient
-from agent.model.scripted import Script, serve
+from agent.model.script import Script
+from agent.model.scripted import serve
 from agent.model.types import Finish, Message
 
 Make = Callable[..., ModelClient]
