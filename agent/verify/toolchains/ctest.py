@@ -39,7 +39,7 @@ ctest --test-dir $to --output-junit {REPORTS}/ctest-0.xml --timeout 600 "$@"; co
 [ $built -eq 0 ] || exit $built
 exit $code
 """
-_TESTS: Final = re.compile(r"(?im)^\s*(enable_testing|include\s*\(\s*CTest|add_test|\w*discover_tests)\b")
+_TESTS: Final = re.compile(r"(?im)^[ \t]*(enable_testing|include[ \t]*\([ \t]*CTest|add_test|\w*discover_tests)\b")
 _COMPILER: Final = re.compile(r"(?m)^.*(?:\berror\b|undefined reference|CMake Error).*$", re.IGNORECASE)
 _NOT_BUILT: Final = "Unable to find executable"
 

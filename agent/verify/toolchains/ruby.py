@@ -54,9 +54,12 @@ def detect(files: Files) -> TestPlan | None:
     if "test" in text(files, "Rakefile").lower():
         return TestPlan(NAME, f"{bundled}rake test", "the Rakefile has tests")
     folder = test.rpartition("/")[0].partition("/")[0] or "."
+    if not _FOLDER.fullmatch(folder):  # it becomes part of a shell's line
+        return None
     return TestPlan(NAME, f"{bundled}ruby -Ilib -I{folder} -e '{_EACH.format(folder)}'", f"{test} is there")
 
 
+_FOLDER: Final = re.compile(r"[\w.][\w.-]*", re.ASCII)
 _EACH: Final = 'Dir["./{}/**/{{*_test,test_*}}.rb"].sort.each {{ |file| require file }}'
 """For a project without a Rakefile: minitest runs what was loaded."""
 

@@ -48,6 +48,12 @@ def test_detection(files: tuple[str, ...], line: str) -> None:
     assert call.argv[:2] == ("/bin/sh", "-c")
 
 
+def test_a_folder_whose_name_is_a_command_is_not_made_part_of_one() -> None:
+    tree = Snapshot(dict.fromkeys(("te'; touch harm; 'st/a_test.rb",), b""))
+    plan = detect(tree, Commands())
+    assert (plan.line, plan.absent != "") == ("", True)
+
+
 CARGO = """\
    Compiling demo v0.1.0 (/v)
      Running unittests src/lib.rs (target/debug/deps/demo-8348ca7a80742723)
