@@ -36,7 +36,7 @@ class GraftsmithError(Exception):
 
 
 def _sentence(text: str) -> str:
-    return text if text.endswith(("?", "!")) else f"{text.rstrip('.')}."
+    return text if text.endswith(("?", "!", "…")) else f"{text.rstrip('.')}."
 
 
 class UserError(GraftsmithError):

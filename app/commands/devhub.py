@@ -61,7 +61,7 @@ def furnish(hub: DevHub, settings: Path, webhook_url: str) -> None:
         webhook_url: where the App listens.
     """
     with as_file(files("app.demo").joinpath("repository")) as source:
-        hub.create_repository(f"{_OWNER}/{_REPOSITORY}", source)
+        hub.create_repository(f"{_OWNER}/{_REPOSITORY}", source, private=False)  # strangers can be tried too
     app = hub.create_app(webhook_url=webhook_url)
     hub.install(app.id, _OWNER)
     key = settings.with_name("app.pem").absolute()

@@ -13,15 +13,15 @@ from urllib.parse import urlsplit
 from anyio.to_thread import run_sync
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from starlette.requests import Request
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route, Router
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from app.devhub.errors import Moved, Refused
+from app.devhub.errors import Moved, Refused, not_found
 from app.devhub.hub import Hub
 from app.devhub.pages.acting import BUTTONS, Form
 from app.devhub.pages.reading import PAGES
-from app.devhub.pages.visit import SAFE, Visit
+from app.devhub.pages.visit import Visit
 
 Read = Callable[[Visit], Response]
 Act = Callable[[Visit, Form], Response]
@@ -61,9 +61,14 @@ def pages(hub: Hub) -> ASGIApp:
         [
             *(Route(path, acting(act), methods=["POST"]) for path, act in BUTTONS.items()),
             *(Route(path, reading(read)) for path, read in PAGES.items()),
-        ]
+        ],
+        default=_nowhere,
     )
-    return _refusing(router)
+    return _refusing(router, lambda request: Visit(hub, templates, request))
+
+
+async def _nowhere(_scope: Scope, _receive: Receive, _send: Send) -> None:
+    raise not_found()
 
 
 def _lines(text: str) -> str:
@@ -71,8 +76,8 @@ def _lines(text: str) -> str:
     return text.replace("\r\n", "\n")
 
 
-def _refusing(app: ASGIApp) -> ASGIApp:
-    """``app`` with refusals as plain text, and with the forms of other sites refused."""
+def _refusing(app: ASGIApp, visit: Callable[[Request], Visit]) -> ASGIApp:
+    """``app`` with refusals as pages, and with the forms of other sites refused."""
 
     async def refusing(scope: Scope, receive: Receive, send: Send) -> None:
         try:
@@ -82,8 +87,7 @@ def _refusing(app: ASGIApp) -> ASGIApp:
         except Moved as moved:
             await RedirectResponse(moved.path, 303)(scope, receive, send)
         except Refused as refused:
-            text = f"{refused.status} {refused}\n"
-            await PlainTextResponse(text, refused.status, headers=SAFE)(scope, receive, send)
+            await (await run_sync(visit(Request(scope)).refused, refused))(scope, receive, send)
 
     return refusing
 

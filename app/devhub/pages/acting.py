@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from starlette.responses import RedirectResponse, Response
 
 from app.devhub import issues, pulls, refs, reviews
+from app.devhub.errors import invalid
 from app.devhub.pages.reading import ISSUE, PULL, REPO
 from app.devhub.pages.visit import COOKIE, Visit
 
@@ -69,6 +70,16 @@ def request_changes(visit: Visit, form: Form) -> Response:
     return visit.back()
 
 
+def remark(visit: Visit, form: Form) -> Response:
+    actor, pull = visit.acting("read"), pulls.numbered(visit.hub, visit.repository(), visit.part("number"))
+    line = form.get("line", "")
+    if not (line.isascii() and line.isdigit()):
+        raise invalid("PullRequestReviewComment", "line")
+    place = reviews.Place(path=form.get("path", ""), line=int(line), side=form.get("side", "RIGHT"))
+    reviews.comment(visit.hub, pull, actor, body=form.get("body", ""), place=place, commit_id=None)
+    return visit.back()
+
+
 ON_BOTH = {"comment": comment, "label": label, "unlabel": unlabel, "state": change_state}
 
 BUTTONS = {
@@ -77,4 +88,5 @@ BUTTONS = {
     **{f"{place}/{name}": act for place in (ISSUE, PULL) for name, act in ON_BOTH.items()},
     f"{PULL}/merge": merge,
     f"{PULL}/review": request_changes,
+    f"{PULL}/remark": remark,
 }

@@ -98,7 +98,17 @@ def pull(visit: Visit) -> Response:
         files=views.files(shapes.files_of(hub, pull)),
         mergeable=views.mergeable(hub, pull),
         reviewers=views.reviewers(hub, pull),
+        on=_chosen_line(visit),
     )
+
+
+def _chosen_line(visit: Visit) -> dict[str, Any] | None:
+    """The line of the difference that somebody wants to comment on."""
+    query = visit.request.query_params
+    line = query.get("line", "")
+    if not (line.isascii() and line.isdigit()):
+        return None
+    return {"path": query.get("on", ""), "side": "LEFT" if query.get("side") == "LEFT" else "RIGHT", "line": int(line)}
 
 
 def diff(visit: Visit) -> Response:

@@ -159,7 +159,8 @@ def conversation(hub: Hub, issue: Issue) -> list[Post]:
         for found in hub.store.find(Comment, issue_id=issue.id)
     ]
     pull = hub.store.first(Pull, issue_id=issue.id)
-    return [first, *sorted(later + (_reviewed(hub, where, pull) if pull else []), key=lambda post: post.at)]
+    reviewed = _reviewed(hub, where, pull) if pull else []
+    return [first, *sorted(reviewed + later, key=lambda post: post.at)]  # of one second: what is answered, then answers
 
 
 def _reviewed(hub: Hub, where: str, pull: Pull) -> list[Post]:

@@ -69,18 +69,27 @@ class Visit:
     def issue(self) -> Issue:
         return issues.numbered(self.hub, self.repository(), self.part("number"))
 
-    def show(self, template: str, **values: Any) -> Response:
+    def show(self, template: str, status: int = 200, **values: Any) -> Response:
         known = {
             "people": [user.login for user in self.people()],
             "me": self.me().login if self.people() else "",
             "watch": self.request.query_params.get("watch") == "1",
             "here": self.request.url.path,
         }
-        return HTMLResponse(self.templates.get_template(template).render(**known, **values), headers=SAFE)
+        return HTMLResponse(self.templates.get_template(template).render({**known, **values}), status, headers=SAFE)
 
     def show_in_repository(self, template: str, **values: Any) -> Response:
         """A page below the repository's own head line."""
         return self.show(template, **repository_facts(self.hub, self.repository()), **values)
+
+    def refused(self, refused: Refused) -> Response:
+        """What a person is told who may not, or asks for what is not there."""
+        path, pressed = self.request.url.path, self.request.method == "POST"
+        may_not = refused.status in (401, 403, 404) and pressed
+        advice = "Whether somebody may do this depends on who they are: choose another person above." if may_not else ""
+        here = path.rsplit("/", 1)[0] if pressed else "/"
+        told = f"{refused.status} {refused}"
+        return self.show("refused.html", refused.status, told=told, advice=advice, here=here, watch=False)
 
     def back(self) -> Response:
         """To the page whose button was pressed."""

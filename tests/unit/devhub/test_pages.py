@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from html import unescape
 
 import httpx
 import pytest
@@ -57,6 +58,14 @@ def test_a_pull_request_shows_its_text_checks_and_difference_and_is_merged(scene
     reviewed = browser.post(f"{HERE}/pull/{number}/review", data={"body": "Shorter, **please**"})
     assert "<strong>please</strong>" in reviewed.text
     assert [review.state for review in scene.repo.reviews(number)] == ["CHANGES_REQUESTED"]
+    (opened,) = re.findall(r'href="([^"]*side=RIGHT[^"]*line=2)#remark"', page)
+    hidden = dict(
+        re.findall(r'type="hidden" name="(path|side|line)" value="([^"]*)"', browser.get(unescape(opened)).text)
+    )
+    assert hidden == {"path": "src/widget.py", "side": "RIGHT", "line": "2"}
+    remarked = browser.post(f"{HERE}/pull/{number}/remark", data={**hidden, "body": "Why **all**?"})
+    assert "on src/widget.py, line 2" in remarked.text and "<strong>all</strong>" in remarked.text
+    assert browser.post(f"{HERE}/pull/{number}/remark", data={**hidden, "line": "99", "body": "x"}).status_code == 422
     merged = browser.post(f"{HERE}/pull/{number}/merge")
     assert "Merged" in merged.text
     assert scene.repo.pull(number).merged
@@ -95,7 +104,9 @@ def test_who_may_not_does_not(scene: Scene, browser: httpx.Client) -> None:
     browser.post("/_devhub/user", data={"login": "stranger", "back": "/"})
     assert browser.post(f"{HERE}/issues/1/label", data={"name": "agent"}).status_code == 404
     scene.repo.permit("stranger", "read")
-    assert browser.post(f"{HERE}/issues/1/label", data={"name": "agent"}).status_code == 403
+    refused = browser.post(f"{HERE}/issues/1/label", data={"name": "agent"})
+    assert refused.status_code == 403 and "choose another person" in refused.text
+    assert f'href="{HERE}/issues/1">Back' in refused.text
     assert scene.repo.issue(1).labels == ()
 
 
