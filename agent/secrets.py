@@ -70,9 +70,11 @@ def find(text: str, sentinels: Iterable[str] = ()) -> Iterator[Hit]:
                 yield Hit("one of our own secrets", text.count("\n", 0, at) + 1, sentinel)
                 break
     for name, pattern in _possible(text):
+        line, at = 1, 0
         for found in pattern.finditer(text):
+            line, at = line + text.count("\n", at, found.start()), found.start()
             if not _placeholder(found[1]):
-                yield Hit(name, text.count("\n", 0, found.start()) + 1, found[0])
+                yield Hit(name, line, found[0])
 
 
 def may_hold(text: str) -> bool:

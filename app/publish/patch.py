@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from app.publish.policy import is_binary
 
@@ -26,8 +26,38 @@ def patch(path: str, before: bytes | None, after: bytes | None, *, mode: str = "
     old_name = "/dev/null" if before is None else _quoted(f"a/{path}")
     new_name = "/dev/null" if after is None else _quoted(f"b/{path}")
     old, new = _lines(before), _lines(after)
-    body = difflib.unified_diff(old, new, old_name, new_name)
+    top = _same(old, new)
+    bottom = _same(old[top:][::-1], new[top:][::-1])
+    few = len(old) + len(new) - 2 * (top + bottom) <= _COMPARED
+    hunks = difflib.unified_diff(old, new, old_name, new_name)
+    body = hunks if few else [f"--- {old_name}\n", f"+++ {new_name}\n", *_replaced(old, new, top, bottom)]
     return head + "".join(_ended(line) for line in body)
+
+
+_COMPARED = 10_000
+"""Lines between the first difference and the last, in both files, that are compared with each other: what that takes
+grows with their square."""
+_CONTEXT = 3
+
+
+def _same(old: Sequence[str], new: Sequence[str]) -> int:
+    """Lines at the beginning that are the same."""
+    pairs = enumerate(zip(old, new, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(old), len(new)))
+
+
+def _replaced(old: Sequence[str], new: Sequence[str], top: int, bottom: int) -> Iterator[str]:
+    """One hunk that puts all lines between ``top`` and ``bottom`` in the place of those that were there."""
+    above, below = old[max(0, top - _CONTEXT) : top], old[len(old) - bottom :][:_CONTEXT]
+    gone, come = old[top : len(old) - bottom], new[top : len(new) - bottom]
+    first, around = top - len(above), len(above) + len(below)
+    yield f"@@ -{_span(first, around + len(gone))} +{_span(first, around + len(come))} @@\n"
+    for sign, lines in ((" ", above), ("-", gone), ("+", come), (" ", below)):
+        yield from (f"{sign}{line}" for line in lines)
+
+
+def _span(first: int, lines: int) -> str:
+    return f"{first + 1 if lines else first},{lines}"
 
 
 def _header(path: str, before: bytes | None, after: bytes | None, mode: str, old_mode: str) -> Iterator[str]:

@@ -8,8 +8,9 @@ Branches only ever move forward by fast-forward; a branch with somebody else's w
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Iterable
+from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 
 from agent import paths, secrets
 from agent.errors import UserError
@@ -118,7 +119,8 @@ async def review(
         SecretInPatch: new secrets in the contents or paths.
     """
     base = await base_entries(repository, change_set.base_sha, [change.path for change in change_set.changes])
-    accepted = policy.check(change_set, base, rules)
+    # Not on the event loop: a change set may hold megabytes.
+    accepted = await asyncio.to_thread(policy.check, change_set, base, rules)
     for change in accepted.changes:
         await _refuse_secrets(repository, change, base.get(change.path), sentinels)
     left_out = [await _left_out(repository, held, base, sentinels) for held in accepted.held_back]
@@ -151,11 +153,12 @@ async def base_entries(repository: Repository, base_sha: str, changed: Iterable[
 async def _refuse_secrets(
     repository: Repository, change: FileChange, entry: BaseEntry | None, sentinels: Collection[str]
 ) -> None:
-    hits = {hit.value: hit for hit in _hits(change, sentinels)}
+    hits = await asyncio.to_thread(_hits, change, sentinels)
     if hits and entry is not None and change.content is not None:
         # What stands in the repository already is not ours to leak; only what is new counts.
         known = change.model_copy(update={"content": await repository.blob(entry.sha)})
-        hits = {value: hit for value, hit in hits.items() if value not in {h.value for h in _hits(known, ())}}
+        there = await asyncio.to_thread(_hits, known, ())
+        hits = {value: hit for value, hit in hits.items() if value not in there}
     if hits:
         hit = min(hits.values(), key=lambda h: h.line)
         raise SecretInPatch(
@@ -165,23 +168,24 @@ async def _refuse_secrets(
         )
 
 
-def _hits(change: FileChange, sentinels: Collection[str]) -> Iterable[secrets.Hit]:
-    for text in (change.path, *secrets.as_text(change.content or b"")):
-        yield from secrets.find(text, sentinels)
+def _hits(change: FileChange, sentinels: Collection[str]) -> Mapping[str, secrets.Hit]:
+    texts = (change.path, *secrets.as_text(change.content or b""))
+    return {hit.value: hit for text in texts for hit in secrets.find(text, sentinels)}
 
 
 async def _left_out(
     repository: Repository, held: policy.HeldBack, base: dict[str, BaseEntry], sentinels: Collection[str]
 ) -> LeftOut:
     shown = await _patch(repository, held.change, base)
-    return LeftOut(held.change.path, held.reason, secrets.redact(shown, sentinels))
+    return LeftOut(held.change.path, held.reason, await asyncio.to_thread(secrets.redact, shown, sentinels))
 
 
 async def _patch(repository: Repository, change: FileChange, base: dict[str, BaseEntry]) -> str:
     entry = base.get(change.path)
     before = await repository.blob(entry.sha) if entry else None
     mode = entry.mode if entry and change.content is None else change.mode
-    return patches.patch(change.path, before, change.content, mode=mode, old_mode=entry.mode if entry else "")
+    made = partial(patches.patch, mode=mode, old_mode=entry.mode if entry else "")
+    return await asyncio.to_thread(made, change.path, before, change.content)
 
 
 async def as_patch(repository: Repository, accepted: Accepted) -> str:

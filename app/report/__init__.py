@@ -2,9 +2,10 @@
 
 from app.report.check import CheckRun, acknowledged, check_run
 from app.report.facts import JobFacts, LeftOut, Remark, Review
+from app.report.judged import acknowledgeable
 from app.report.lines import line_answer, line_marker
 from app.report.names import branch_name, commit_message, pr_title, undo_message
-from app.report.pull_request import account, acknowledgeable, pr_body, with_undone
+from app.report.pull_request import account, pr_body, with_undone
 from app.report.status import Closing, Progress, StageState, status_comment
 
 __all__ = [

@@ -14,7 +14,9 @@ from app.report.facts import PRODUCT, JobFacts
 from app.report.status import ENDINGS
 
 ANNOTATIONS_PER_REQUEST = 50
-_MESSAGE_LIMIT, _TITLE_LIMIT = 4_000, 250
+_MESSAGE_LIMIT, _TITLE_LIMIT, _PATH_LIMIT = 4_000, 250, 1_000
+_ANNOTATED = 200
+"""Failing tests that get an annotation: what breaks thousands at once shows in the first ones."""
 
 Conclusion = Literal["success", "failure", "neutral", "cancelled", "action_required"]
 
@@ -59,7 +61,7 @@ class CheckRun:
 def check_run(result: RunResult, facts: JobFacts) -> CheckRun:
     """The check run of a job that has ended."""
     evidence = result.evidence
-    failed = evidence.final is not None and bool(evidence.final.failed)
+    failed = len(evidence.final.failed) if evidence.final else 0
     if result.proven:
         conclusion: Conclusion = "success"
     elif result.outcome is Outcome.PROPOSED and evidence.holds:
@@ -73,6 +75,7 @@ def check_run(result: RunResult, facts: JobFacts) -> CheckRun:
         f"Before: {words.tests_in_short(evidence.baseline)}. After: {words.tests_in_short(evidence.final)}."
         if evidence.final
         else "",
+        f"The first {_ANNOTATED} failing tests are annotated." if failed > _ANNOTATED else "",
         f"**Next:** {md.inline(result.next_step)}" if result.next_step else "",
     ]
     return CheckRun(
@@ -97,15 +100,16 @@ def acknowledged(facts: JobFacts, digest: str) -> CheckRun:
 
 
 def _annotations(run: TestRun) -> Iterator[Annotation]:
-    for test in sorted(run.failed):
-        message = md.head(md.clean(run.messages.get(test, "")), _MESSAGE_LIMIT).strip() or "No message was given."
+    for test in sorted(run.failed)[:_ANNOTATED]:
+        said = md.clean(run.messages.get(test, ""), most=_MESSAGE_LIMIT)
+        message = md.head(said, _MESSAGE_LIMIT).strip() or "No message was given."
         path = _path(test)
         yield Annotation(path, _line(path, message), md.plain(test, _TITLE_LIMIT), message)
 
 
 def _path(test: str) -> str:
     """The file that a test id names; the root's config folder where it names none, as GitHub wants some path."""
-    path = md.clean(test.split("::", 1)[0]).strip()
+    path = md.clean(test.split("::", 1)[0], most=_PATH_LIMIT).strip()
     return path if re.fullmatch(r"[^\s:*?\"<>|]+\.\w{1,5}", path) and not path.startswith(("/", "../")) else ".github"
 
 

@@ -15,13 +15,16 @@ references, closing words and skipping workflow runs.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 T = TypeVar("T")
 
 BODY_LIMIT = 65_000
 """UTF-8 bytes. GitHub takes 65,536 characters; bytes are never fewer than characters, and some room is left."""
+LISTED = 20
+_LONGEST_LINE = 4_000
+"""Bytes of one line of words, or of a code span."""
 
 _INVISIBLE_BREAK = "\u200b"  # zero width space: seen by GitHub's matchers, not by the reader
 
@@ -42,12 +45,15 @@ _JOINERS = re.compile(r"[\u200c\u200d\ufe00-\ufe0f]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
 
 
-def clean(text: str, *, show_direction: bool = False) -> str:
+def clean(text: str, *, most: int, show_direction: bool = False) -> str:
     """``text`` without terminal sequences, control, hidden and direction signs; line ends become ``\\n``.
 
     Args:
+        most: characters that are wanted of it. Four times as many are read at most, whatever becomes of them: nothing
+            that somebody sends us takes longer than what can be shown of it.
         show_direction: write direction signs as ``‹U+202E›`` instead of dropping them (for code, where they matter).
     """
+    text = text[: 4 * most + 4]
     text = _TERMINAL.sub("", text.replace("\r\n", "\n"))
     text = re.sub(r"[\r\x85\u2028\u2029]", "\n", text)
     text = _HIDDEN.sub("", _CONTROL.sub("", text))
@@ -63,19 +69,25 @@ def size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
 
 
+def fits(text: str, limit: int) -> bool:
+    """Whether ``text`` has at most ``limit`` bytes; a long one is not read for that."""
+    return len(text) <= limit and size(text) <= limit
+
+
 def head(text: str, limit: int) -> str:
     """The beginning of ``text`` in at most ``limit`` bytes, cut between code points, with a mark when cut."""
-    if size(text) <= limit:
+    if fits(text, limit):
         return text
     room = max(0, limit - size("…"))
-    return text.encode("utf-8", "surrogatepass")[:room].decode("utf-8", "ignore").rstrip() + "…"
+    return text[:room].encode("utf-8", "surrogatepass")[:room].decode("utf-8", "ignore").rstrip() + "…"
 
 
 def tail(text: str, limit: int) -> str:
     """The end of ``text`` in at most ``limit`` bytes, from the start of a line where one is near."""
-    if size(text) <= limit:
+    if fits(text, limit):
         return text
-    kept = text.encode("utf-8", "surrogatepass")[size(text) - max(0, limit) :].decode("utf-8", "ignore")
+    kept = text[-max(1, limit) :].encode("utf-8", "surrogatepass")
+    kept = kept[len(kept) - max(0, limit) :].decode("utf-8", "ignore")
     _, found, rest = kept.partition("\n")
     return rest if found and len(rest) > len(kept) // 2 else kept
 
@@ -89,14 +101,14 @@ def _longest_run(text: str) -> int:
 
 def fence(text: str, info: str = "") -> str:
     """``text`` as a fenced block that nothing inside it can close."""
-    text = clean(text, show_direction=True).strip("\n")
+    text = clean(text, most=BODY_LIMIT, show_direction=True).strip("\n")
     marks = "`" * max(3, _longest_run(text) + 1)
     return f"{marks}{info}\n{text}\n{marks}"
 
 
 def code(text: str) -> str:
     """``text`` as a code span on one line."""
-    text = " ".join(clean(text, show_direction=True).split())
+    text = _one_line(text)
     if not text:
         return "*(empty)*"
     marks = "`" * (_longest_run(text) + 1)
@@ -104,12 +116,16 @@ def code(text: str) -> str:
     return f"{marks}{pad}{text}{pad}{marks}"
 
 
+def _one_line(text: str) -> str:
+    return head(" ".join(clean(text, most=_LONGEST_LINE, show_direction=True).split()), _LONGEST_LINE)
+
+
 def cell(text: str) -> str:
     """``text`` as a code span that also holds inside a table cell."""
     if "\\|" not in text:
         return code(text).replace("|", "\\|")
     # GFM readers disagree on what backslashes before a pipe mean; entities mean the same to all of them.
-    text = " ".join(clean(text, show_direction=True).split())
+    text = _one_line(text)
     spelled = re.sub(r"[^A-Za-z0-9 ]", lambda m: f"&#{ord(m[0])};", text)
     return f"<code>{spelled}</code>"
 
@@ -136,7 +152,7 @@ def plain(text: str, limit: int) -> str:
 
     Mentions, references and words that switch off checks are broken by a zero width space: the reader sees no change.
     """
-    text = " ".join(_JOINERS.sub("", clean(text)).split())
+    text = " ".join(_JOINERS.sub("", clean(text, most=limit)).split())
     text = _SKIP_CI.sub(lambda m: m[0] + _INVISIBLE_BREAK, text)
     text = _LIVE_AT.sub("@" + _INVISIBLE_BREAK, text)
     text = _LIVE_NUMBER.sub(_INVISIBLE_BREAK, text)
@@ -156,7 +172,6 @@ _SPANS = re.compile(
 _LIVE = re.compile(r"(?<![A-Za-z0-9])@[A-Za-z0-9]|#\d|\bGH-\d|://|\bwww\.|\b(?:mailto|xmpp|javascript|data):|\$", re.I)
 _BEFORE, _AFTER = "([{\"'*_~", ".,;:!?)]}\"'*_~"
 _SAFE_URL = re.compile(r"(?!.*GH-\d)[A-Za-z0-9._:/?+=%-]+(?:#[A-Za-z][A-Za-z0-9-]*)?")
-_MAX_LINE = 4_000
 
 
 def inline(text: str, links: Sequence[str] = ()) -> str:
@@ -165,7 +180,7 @@ def inline(text: str, links: Sequence[str] = ()) -> str:
     Args:
         links: prefixes that end in ``/``, for example ``https://github.com/acme/widget/blob/``.
     """
-    text = head(" ".join(clean(text).split()), _MAX_LINE)
+    text = head(" ".join(clean(text, most=_LONGEST_LINE).split()), _LONGEST_LINE)
     out = ""
     for part in _parts(text, links):
         # Two code spans side by side would be read as one.
@@ -236,7 +251,7 @@ def prose(text: str, links: Sequence[str] = (), *, limit: int = 6_000) -> str:
         links: as for ``inline``.
         limit: bytes of ``text`` that are used; what is over is left out with a mark.
     """
-    lines = iter(head(clean(text, show_direction=False).strip(), limit).split("\n"))
+    lines = iter(head(clean(text, most=limit).strip(), limit).split("\n"))
     return re.sub(r"\n{3,}", "\n\n", "\n".join(_blocks(lines, links))).strip("\n")
 
 
@@ -282,3 +297,16 @@ def rows(header: Sequence[str], align: str, body: Iterable[Sequence[str]]) -> st
 def first(items: Sequence[T], most: int) -> tuple[Sequence[T], int]:
     """The first ``most`` of ``items`` and how many are left out."""
     return items[:most], max(0, len(items) - most)
+
+
+def bullets(items: Sequence[T], line: Callable[[T], str], *, more: int = 0, most: int = LISTED) -> list[str]:
+    """A line for each of the first ``most``, and one for the others; ``more`` of them are not even here."""
+    shown, left = first(items, most)
+    return [f"- {line(item)}" for item in shown] + ([f"- … and {left + more} more"] if left + more else [])
+
+
+def listed(title: str, names: Sequence[str], mark: str = "") -> str:
+    """Names under a title: a single one on its line, several folded."""
+    if len(names) == 1:
+        return f"{mark}{title}: {code(names[0])}"
+    return details(f"{mark}{title}: {len(names)}", "\n".join(bullets(names, code))) if names else ""

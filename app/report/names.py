@@ -24,7 +24,7 @@ def commit_message(result: RunResult, facts: JobFacts) -> str:
     subject = md.plain(facts.title, SUBJECT_LIMIT) or f"Changes for #{facts.number}"
     if subject.startswith("#"):
         # git takes such a line for a comment whenever the message is edited.
-        subject = md.plain(f"Fix: {facts.title}", SUBJECT_LIMIT)
+        subject = md.plain(f"Fix: {facts.title[:SUBJECT_LIMIT]}", SUBJECT_LIMIT)
     account = (md.plain(line, 500) for line in md.head(result.summary, 2_000).split("\n"))
     body = re.sub(r"\n{3,}", "\n\n", "\n".join(line if line[:1] != "#" else f" {line}" for line in account)).strip()
     kind = "pull request" if facts.is_pull else "issue"
@@ -45,7 +45,7 @@ def branch_name(facts: JobFacts) -> str:
     """``agent/issue-12-short-words`` in plain ASCII; without the words when the title has none to offer."""
     stem = f"agent/{'pr' if facts.is_pull else 'issue'}-{facts.number}"
     # Only the beginning counts: a name made of what stands far behind would not be recognised.
-    begin = re.sub(r"\[[^\]]*\]", " ", " ".join(md.clean(facts.title).split())[:60])
+    begin = re.sub(r"\[[^\]]*\]", " ", " ".join(md.clean(facts.title, most=TITLE_LIMIT).split())[:60])
     ascii_only = unicodedata.normalize("NFKD", begin).encode("ascii", "ignore").decode().lower()
     words = re.findall(r"[a-z0-9]+", ascii_only.replace("'", ""))
     slug = ""

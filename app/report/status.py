@@ -10,7 +10,7 @@ from agent.types import Outcome, Place, Plan, RunResult, Stage
 from app.report import markdown as md
 from app.report import words
 from app.report.facts import PRODUCT, JobFacts
-from app.report.pull_request import plan_text
+from app.report.planned import plan_text
 from app.report.sections import Section, fitting, joined
 
 STAGES: dict[Stage, str] = {
@@ -201,7 +201,7 @@ def _ended(facts: JobFacts, progress: Progress, closing: Closing) -> list[Sectio
 
 def _plan(plan: Plan) -> str:
     text = plan_text(plan)
-    if md.size(text) <= _PLAN_BYTES:
+    if md.fits(text, _PLAN_BYTES):
         return text
     summary = md.prose(plan.summary, limit=2_000)
     return f"{summary}\n\nThe plan's {len(plan.steps)} steps are too long for a comment; they are kept with the run."
@@ -209,7 +209,7 @@ def _plan(plan: Plan) -> str:
 
 def _places(facts: JobFacts, places: Sequence[Place]) -> str:
     """Links to the lines that an answer names, as they were when it was given."""
-    places = [p for p in places if md.size(p.path) <= _PATH_BYTES and max(p.start, p.end) <= _LAST_LINE]
+    places = [p for p in places if md.fits(p.path, _PATH_BYTES) and max(p.start, p.end) <= _LAST_LINE]
     if not places or not facts.base_sha:
         return ""
     links = []
@@ -230,7 +230,7 @@ def _kept(facts: JobFacts, closing: Closing) -> str:
         )
     if not closing.patch.strip():
         return ""
-    if md.size(closing.patch) > 30_000:
+    if not md.fits(closing.patch, 30_000):
         return f"The patch ({md.size(closing.patch):,} bytes) is too long for a comment; it is kept with the run."
     what = "The test that shows it" if closing.outcome in words.SHOWN_BY_A_TEST else "The work"
     intro = f"{what} as a patch; save it to a file and apply it with `git apply`:"

@@ -30,6 +30,7 @@ from agent.files import replace_file
 from agent.record import EVENTS, RESULT
 from agent.types import RunResult, RunSpec, Usage, Value
 from app.github import IdentityRefused, WorkflowRun, WorkflowTokens
+from app.runners.incoming import Refused, body, parsed
 
 PREFIX = "/runner/v1"
 _MIB = 1024 * 1024
@@ -69,15 +70,6 @@ class Told(Value):
     """The answer to news."""
 
     cancel: bool
-
-
-class Refused(Exception):
-    """The request is turned away."""
-
-    def __init__(self, status: int, reason: str) -> None:
-        super().__init__(reason)
-        self.status = status
-        self.reason = reason
 
 
 @dataclass(frozen=True)
@@ -170,7 +162,7 @@ class RemoteRun:
             if news.first > self._events:
                 raise Refused(409, f"events from {self._events} on are missing")
             fresh = [dict(event) for event in news.events[self._events - news.first :]]
-            lines = _lines(fresh)
+            lines = await asyncio.to_thread(_lines, fresh)
             if self._bytes + len(lines) > _LOG:
                 raise Refused(413, "the event log is too long")
             await asyncio.to_thread(_write, Path(self.spec.work_dir) / EVENTS, lines, self._bytes)
@@ -242,7 +234,7 @@ class Door:
             raise Refused(401, str(error)) from error
         except RetryLater as error:
             raise Refused(503, str(error)) from error
-        claim = Claim.model_validate_json(await _body(request, _SMALL))
+        claim = Claim.model_validate_json(await body(request, _SMALL))
         run = self._open.get(claim.run)
         if run is None:
             raise Refused(410, "no such run waits here: it has ended, or the service was started anew")
@@ -254,13 +246,13 @@ class Door:
 
     async def _events(self, request: Request) -> Response:
         run = self._run_of(request)
-        data = await _body(request, _NEWS, run.heard)
-        return _json(await run.take(await asyncio.to_thread(News.model_validate_json, data)))
+        data = await body(request, _NEWS, run.heard)
+        return _json(await run.take(await asyncio.to_thread(parsed, News, data)))
 
     async def _result(self, request: Request) -> Response:
         run = self._run_of(request)
-        data = await _body(request, _RESULT, run.heard)
-        await run.end(await asyncio.to_thread(RunResult.model_validate_json, data))
+        data = await body(request, _RESULT, run.heard)
+        await run.end(await asyncio.to_thread(parsed, RunResult, data))
         return JSONResponse({"status": "kept"})
 
     def _run_of(self, request: Request) -> RemoteRun:
@@ -298,16 +290,6 @@ def _bearer(request: Request) -> str:
     if kind.lower() != "bearer":
         raise Refused(401, "no token was sent")
     return token.strip()
-
-
-async def _body(request: Request, most: int, on_piece: Callable[[], None] = lambda: None) -> bytes:
-    data = bytearray()
-    async for piece in request.stream():
-        on_piece()
-        data += piece
-        if len(data) > most:
-            raise Refused(413, f"more than {most} bytes")
-    return bytes(data)
 
 
 def _lines(events: Iterable[Mapping[str, Any]]) -> bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -38,7 +39,7 @@ async def _on_lines(site: Site, work: Work, command: Command, facts: JobFacts, c
     marker = report.line_marker(facts)
     answered = {one.first for one in found if one.user.is_bot and one.body.startswith(marker)}
     places = {one.first: one.path for one in reversed(asked_on(command, found))}
-    result = site.files.told_result(work.job.id)
+    result = await asyncio.to_thread(site.files.told_result, work.job.id)
     changed = {change.path for change in result.change_set.changes} if result and result.change_set else None
     for first in sorted(places.keys() - answered):
         path, comment_id = places[first], work.job.artefacts.comment_id

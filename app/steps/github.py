@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from contextlib import suppress
 from dataclasses import replace
 
@@ -103,7 +104,7 @@ class GitHubSteps:
             await self._publishing.keep_patch(work)
         brief = self._site.files.brief(work.job.id)
         facts = self._site.facts(work, title=brief.task.title if brief else "", brief=brief)
-        closing = self._closing(work, ending)
+        closing = await asyncio.to_thread(self._closing, work, ending)
         await self._site.tell(work, facts, self._runs.ended(work.job.id), closing)
         await answer(self._site, work, facts, closing)
 

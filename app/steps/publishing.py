@@ -57,7 +57,7 @@ class Publishing:
                 reason="It was closed while the work went on, so nothing was published.",
                 next_step="Reopen it and ask again.",
             )
-        first = self._site.files.result(work.job.id)
+        first = await asyncio.to_thread(self._site.files.result, work.job.id)
         assert first is not None, "there was a run"
         result = first
         brief = brief.model_copy(update={"plan": first.plan})
@@ -67,7 +67,7 @@ class Publishing:
                 return outcome
             await self._site.fetch(work, outcome.head_sha)
             result = first.measured_again(await self._runs.run(work, brief, number, outcome.change_set))
-            self._site.files.keep_told_result(work.job.id, result)
+            await asyncio.to_thread(self._site.files.keep_told_result, work.job.id, result)
             if result.outcome not in PUBLISHED:
                 return Ending(outcome=result.outcome, reason=result.reason, next_step=result.next_step)
         raise UserError("The branch moved again and again while the change was tested", todo="Ask again later")
@@ -75,7 +75,7 @@ class Publishing:
     async def keep_patch(self, work: Work) -> None:
         """What the status comment shows of a change that goes nowhere. One that may not be shown is left out."""
         repository = self._site.repository(work.job.command)
-        result = self._site.files.result(work.job.id)
+        result = await asyncio.to_thread(self._site.files.result, work.job.id)
         assert result is not None, "it has named the ending"
         with suppress(ChangeSetRefused, SecretInPatch):
             accepted, _ = await self._reviewed(repository, result, Rules())
@@ -105,7 +105,7 @@ class Publishing:
             return await self._to_pull(work, repository, brief, result, facts, proposal, checked)
         text = PullText(
             title=report.pr_title(facts),
-            body=report.pr_body(result, facts, checked),
+            body=await asyncio.to_thread(report.pr_body, result, facts, checked),
             base_ref=brief.base_ref,
             draft=not result.proven,
         )
@@ -176,7 +176,7 @@ class Publishing:
                     next_step="Merge or cherry-pick the kept branch, or ask again on the new state.",
                 )
         made = replace(made, draft=(await repository.pull(work.job.command.number)).draft)
-        account = report.account(result, facts, checked)
+        account = await asyncio.to_thread(report.account, result, facts, checked)
         self._site.files.keep_text(work.job.id, ACCOUNT, account)
         return await self._made(work, repository, result, facts, made)
 
@@ -194,7 +194,7 @@ class Publishing:
         number = made.pull_number if made.pull_number is not None else work.job.command.number
         waits = report.acknowledgeable(result.evidence)
         await self._save_made(work, made.branch, made.commit_sha, number, waits, draft=made.draft)
-        check = report.check_run(result, facts)
+        check = await asyncio.to_thread(report.check_run, result, facts)
         check_id = await repository.put_check(made.commit_sha, check, known_id=work.job.artefacts.check_run_id)
         await work.save(artefacts=work.job.artefacts.model_copy(update={"check_run_id": check_id}))
         outcome = result.outcome

@@ -9,6 +9,8 @@ import pytest
 from app.publish.patch import patch
 from sandbox import process
 
+LINES = b"".join(b"%d\n" % number for number in range(12_000))
+"""Too many differences to be looked for one by one."""
 CASES = [
     (b"a\nb\n", b"a\nB\n"),
     (b"a\nb", b"a\nb\n"),
@@ -18,6 +20,10 @@ CASES = [
     (b"old\n", None),
     (None, b"no end"),
     (b"\n" * 50 + b"x\n" + b"\n" * 50, b"y\n" + b"\n" * 50 + b"x\n" + b"\n" * 48 + b"z"),
+    (LINES, LINES.replace(b"1", b"y")),
+    (LINES[2:-2], LINES[:-2].replace(b"1", b"y")),
+    (None, LINES + b"no end"),
+    (LINES, None),
 ]
 
 

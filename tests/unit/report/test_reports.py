@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import sys
+import tracemalloc
 from dataclasses import replace
 
 import pytest
@@ -117,7 +119,7 @@ def hostile(text: str) -> RunResult:
             "file_reasons": (FileReason(path="src/widget/duration.py", reason=text),),
             "evidence": evidence,
             "notes": (text,),
-            "places": (Place(path=text, start=1, end=2), Place(path=text * 5_000, start=1, end=10**4_000)) * 9,
+            "places": (Place(path=text, start=1, end=2), Place(path=text[:2_000] * 5_000, start=1, end=10**4_000)) * 9,
             "review": tuple(
                 ReviewFinding(path=text, line=1, severity=severity, problem=text, advice=text)
                 for severity in ("blocking", "remark")
@@ -151,6 +153,24 @@ def test_nothing_hostile_is_live_anywhere(text: str) -> None:
             or "```" in text
         )
     assert set(Rendered(report.pr_body(result, facts, left)).headings) <= SECTIONS
+
+
+def test_what_is_not_shown_is_not_read() -> None:
+    text = HOSTILE * 10_000
+    result = hostile(text)
+    many = {f"t{number}": TestOutcome.FAILED for number in range(2_000)}
+    final = TestRun(command=(text,), status=SuiteStatus.FAILING, outcomes=many, messages={"t0": text}, log=text)
+    result = result.model_copy(update={"evidence": result.evidence.model_copy(update={"final": final})})
+    facts = JobFacts("1", "acme/widget", 12, title=text, requester=text, model=text)
+    tracemalloc.start()
+    report.pr_body(result, facts)
+    report.account(result, facts)
+    report.commit_message(result, facts)
+    report.status_comment(facts, cases.PROGRESS, Closing.from_result(result))
+    report.check_run(result, facts)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 4 * sys.getsizeof(text), "to clean a text is to copy it many times"
 
 
 def test_only_our_own_issue_is_closed() -> None:
@@ -306,16 +326,18 @@ def test_no_body_prints_none() -> None:
         assert "None" not in text and "null" not in text
 
 
-@pytest.mark.parametrize("count", [0, 50, 51, 143])
-def test_every_failing_test_has_one_annotation(count: int) -> None:
-    failing = tuple(f"tests/test_x.py::test_{n:03}" for n in range(count))
+@pytest.mark.parametrize("failed", [0, 50, 51, 143, 201])
+def test_every_failing_test_has_one_annotation(failed: int) -> None:
+    failing = tuple(f"tests/test_x.py::test_{n:03}" for n in range(failed))
+    count = min(failed, 200)
     result = WEAKENED.model_copy(
         update={"evidence": WEAKENED.evidence.model_copy(update={"final": cases.suite(failing)})}
     )
     check = report.check_run(result, FACTS)
     sizes = [len(batch) for batch in check.batches()]
     assert sum(sizes) == count and all(size <= 50 for size in sizes) and len(sizes) == -(-count // 50)
-    assert {a.title for a in check.annotations} == set(failing)
+    assert {a.title for a in check.annotations} == set(failing[:200])
+    assert ("The first 200 failing tests are annotated." in check.summary) is (failed > 200)
     assert all((a.path, a.line) == ("tests/test_x.py", 9) for a in check.annotations)
     assert [len(batch) for batch in check.batches(already=50)] == [
         min(50, count - 50 - n) for n in range(0, count - 50, 50)

@@ -545,6 +545,7 @@ def test_a_result_is_checked_and_holds_our_own_count(play: Callable[[Use], None]
                         }
                     },
                     {"change_set": {**base, "changes": [{"path": "a", "mode": "160000"}]}},
+                    {"evidence": {"isolation": "", "proof": [{}] * 20_001}},
                 ):
                     sent = await http.put("/result", content=json.dumps(result_of(place, **wrong)))
                     assert sent.status_code == 400, wrong
