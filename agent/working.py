@@ -29,41 +29,7 @@ def work(
     """
     if conversation.messages[-1].role == "assistant":
         conversation.say(prompts.render("work", progress=context.progress))
-    best = _Best(run, context)
-    course = Course(run.spec.budget.fix_rounds, alternative=bool(run.plan and run.plan.alternatives))
-    offered = tools.offered(run.registry, run.plan)
-    while True:
-        polishing = course.state is State.POLISH
-        try:
-            with run.stage(Stage.WORK), best.or_latest():
-                finished = finished or loop.work(conversation, offered, context)
-        except GraftsmithError as error:
-            if not polishing or isinstance(error, CallCancelled):
-                raise
-            return best.accepted(f"The review's findings were handed back, but that broke off: {error}")
-        said = finished.said
-        ending = endings.without_change(said) if isinstance(said, Conclusion) else None
-        if isinstance(said, Conclusion) and ending is not None:
-            if polishing:
-                return best.accepted(f"The review's findings were handed back and turned down: {said.summary}")
-            run.conclusion = said
-            return ending
-        last = not course.rounds_left and not polishing
-        judged = _judged(run, measure, context, said, polishing=polishing, last=last)
-        best.offer(judged)
-        event = course.event(
-            rejected=bool(judged.problems),
-            flawed=bool(judged.flaws),
-            step=judged.step is not None,
-            tested=judged.tested,
-        )
-        course = course.after(event)
-        _tell(run, judged, course, event)
-        if course.state in ENDS:
-            return best.ending(course.state, judged)
-        conversation.answer(finished.call, _handed_back(run, context, judged, course, event))
-        conversation.keep("verdict")
-        finished = None
+    return _Work(run, measure, conversation, context).to_its_end(finished)
 
 
 @dataclass(frozen=True)
@@ -90,61 +56,118 @@ class _Judged:
         return self.evidence is None or self.evidence.tests is not None
 
 
-def _judged(
-    run: Run, measure: Measure, context: ToolContext, said: Conclusion | StepDone, *, polishing: bool, last: bool
-) -> _Judged:
-    if isinstance(said, StepDone):
-        return _judged_step(run, measure, context, said)
-    run.plan = context.plan
-    evidence = measure(context.draft, run.plan, to_the_end=last)
-    problems = judge.of_claim(said.claim, evidence, run.plan, context.draft.edits)
-    if polishing and not problems:
-        run.review = [f.model_copy(update={"reworked": f.severity == "blocking"}) for f in run.review]
-    flaws = () if problems or polishing or said.claim is not Claim.DONE else _review(run, context.draft, evidence)
-    return _Judged(problems, flaws=flaws, tests=evidence.tests, evidence=evidence, conclusion=said)
+class _Work:
+    """One attempt after the other; ``_course`` is where they have led to."""
 
+    def __init__(self, run: Run, measure: Measure, conversation: Conversation, context: ToolContext) -> None:
+        self._run = run
+        self._measure = measure
+        self._conversation = conversation
+        self._context = context
+        self._offered = tools.offered(run.registry, run.plan)
+        self._course = Course(run.spec.budget.fix_rounds, alternative=bool(run.plan and run.plan.alternatives))
+        self._best = _Best(run, context)
 
-def _judged_step(run: Run, measure: Measure, context: ToolContext, said: StepDone) -> _Judged:
-    """Cheap: nothing is run but the tests that the model names. The whole is measured when it finishes."""
-    step = context.progress.present
-    assert step is not None, "the tool refuses to mark a step that is not there"
-    tests = None
-    if said.tests:
-        with run.stage(Stage.VERIFY):
-            tests = measure.harness.run(context.draft, said.tests, "step")
-    part = f"step {context.progress.done + 1} of {len(context.progress.steps)}"
-    return _Judged(judge.of_step(step, context.draft, tests, said.tests, measure.baseline.run), step, part, tests=tests)
+    def to_its_end(self, finished: Finished | None) -> Ending:
+        while True:
+            try:
+                finished = self._attempt(finished)
+            except GraftsmithError as error:
+                if not self._polishing or isinstance(error, CallCancelled):
+                    raise
+                return self._best.accepted(f"The review's findings were handed back, but that broke off: {error}")
+            if ending := self._unmeasured(finished.said):
+                return ending
+            judged = self._judged(finished.said)
+            self._best.offer(judged)
+            event = self._moved_on(judged)
+            if self._course.state in ENDS:
+                return self._best.ending(self._course.state, judged)
+            self._conversation.answer(finished.call, self._handed_back(judged, event))
+            self._conversation.keep("verdict")
+            finished = None
 
+    @property
+    def _polishing(self) -> bool:
+        return self._course.state is State.POLISH
 
-def _tell(run: Run, judged: _Judged, course: Course, event: Event) -> None:
-    run.events.emit(
-        "decision",
-        accepted=not judged.problems,
-        problems=judged.problems,
-        flaws=judged.flaws,
-        step=judged.step.id if judged.step else None,
-        part=judged.part,
-        event=event,
-        state=course.state,
-        rounds_left=course.rounds_left,
-    )
+    def _attempt(self, finished: Finished | None) -> Finished:
+        with self._run.stage(Stage.WORK), self._best.or_latest():
+            return finished or loop.work(self._conversation, self._offered, self._context)
 
+    def _unmeasured(self, said: Conclusion | StepDone) -> Ending | None:
+        """The end of the run, where the model concludes that nothing is to be changed."""
+        if not isinstance(said, Conclusion):
+            return None
+        ending = endings.without_change(said)
+        if ending and self._polishing:
+            return self._best.accepted(f"The review's findings were handed back and turned down: {said.summary}")
+        if ending:
+            self._run.conclusion = said
+        return ending
 
-def _handed_back(run: Run, context: ToolContext, judged: _Judged, course: Course, event: Event) -> str:
-    """What the model is told next; the files and checkpoints are as it is told."""
-    match event:
-        case Event.ADVANCED:
-            context.checkpoints = context.checkpoints.kept(context.draft)
-            return brief.next_step(context.progress)
-        case Event.FLAWED:
-            return prompts.render("flawed", problems=judged.flaws)
-        case Event.REJECTED_AGAIN:
-            assert run.plan is not None
-            context.draft, context.told_unchanged = context.checkpoints.latest, False
-            return brief.alternative(judged.problems, run.plan, context.progress, step=judged.step)
-        case _:
-            rounds = course.rounds_left + 1
-            return brief.verdict(judged.problems, judged.tests, rounds, run.spec.seed, step=judged.step)
+    def _judged(self, said: Conclusion | StepDone) -> _Judged:
+        if isinstance(said, StepDone):
+            return self._judged_step(said)
+        run, draft, polishing = self._run, self._context.draft, self._polishing
+        run.plan = self._context.plan
+        evidence = self._measure(draft, run.plan, to_the_end=not self._course.rounds_left and not polishing)
+        problems = judge.of_claim(said.claim, evidence, run.plan, draft.edits)
+        if polishing and not problems:
+            run.review = [f.model_copy(update={"reworked": f.severity == "blocking"}) for f in run.review]
+        flaws = () if problems or polishing or said.claim is not Claim.DONE else _review(run, draft, evidence)
+        return _Judged(problems, flaws=flaws, tests=evidence.tests, evidence=evidence, conclusion=said)
+
+    def _judged_step(self, said: StepDone) -> _Judged:
+        """Cheap: nothing is run but the tests that the model names. The whole is measured when it finishes."""
+        progress, draft = self._context.progress, self._context.draft
+        step = progress.present
+        assert step is not None, "the tool refuses to mark a step that is not there"
+        tests = None
+        if said.tests:
+            with self._run.stage(Stage.VERIFY):
+                tests = self._measure.harness.run(draft, said.tests, "step")
+        problems = judge.of_step(step, draft, tests, said.tests, self._measure.baseline.run)
+        return _Judged(problems, step, f"step {progress.done + 1} of {len(progress.steps)}", tests=tests)
+
+    def _moved_on(self, judged: _Judged) -> Event:
+        """What the attempt was, from where the course stood; it stands where that leads to."""
+        event = self._course.event(
+            rejected=bool(judged.problems),
+            flawed=bool(judged.flaws),
+            step=judged.step is not None,
+            tested=judged.tested,
+        )
+        self._course = self._course.after(event)
+        self._run.events.emit(
+            "decision",
+            accepted=not judged.problems,
+            problems=judged.problems,
+            flaws=judged.flaws,
+            step=judged.step.id if judged.step else None,
+            part=judged.part,
+            event=event,
+            state=self._course.state,
+            rounds_left=self._course.rounds_left,
+        )
+        return event
+
+    def _handed_back(self, judged: _Judged, event: Event) -> str:
+        """What the model is told next; the files and checkpoints are as it is told."""
+        context, plan = self._context, self._run.plan
+        match event:
+            case Event.ADVANCED:
+                context.checkpoints = context.checkpoints.kept(context.draft)
+                return brief.next_step(context.progress)
+            case Event.FLAWED:
+                return prompts.render("flawed", problems=judged.flaws)
+            case Event.REJECTED_AGAIN:
+                assert plan is not None
+                context.draft, context.told_unchanged = context.checkpoints.latest, False
+                return brief.alternative(judged.problems, plan, context.progress, step=judged.step)
+            case _:
+                rounds, seed = self._course.rounds_left + 1, self._run.spec.seed
+                return brief.verdict(judged.problems, judged.tests, rounds, seed, step=judged.step)
 
 
 def _review(run: Run, draft: Draft, evidence: Evidence) -> tuple[str, ...]:
