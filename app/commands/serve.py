@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import logging
+
 import click
 
 from app import server, wiring
 from app.greeting import greet, needs
 from app.logs import set_up_logging
 from app.settings import Settings, load
+from sandbox import SandboxUnavailable, open_sandbox
+
+_log = logging.getLogger("app.serve")
 
 
 @click.command(name="serve")
@@ -15,17 +20,31 @@ def serve_command() -> None:
     """Run the GitHub App: webhooks in, pull requests out.
 
     \b
-    Settings, from the environment or .env:
+    Settings, from the environment or .env (all of them: docs/operating.md):
       APP_ID, PRIVATE_KEY or PRIVATE_KEY_PATH, WEBHOOK_SECRET     from the App's page on GitHub
       OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL               any OpenAI-compatible endpoint
       OPENAI_FALLBACK_MODEL                                       a second model at the same endpoint
       GITHUB_API_URL                                              only for an Enterprise server
       GRAFTSMITH_HOST, GRAFTSMITH_PORT, GRAFTSMITH_STATE_DIR      where to listen, where to keep things
 
-    Webhooks go to /webhooks. SIGTERM drains: running jobs go on after the next start.
+    Webhooks go to /webhooks; /healthz and /readyz say how it is. The log is JSON lines on standard error. SIGTERM
+    drains: running jobs go on after the next start. `graftsmith doctor --app --model` checks all this beforehand.
     """
     settings = load(Settings)
     set_up_logging(settings.log_level)
     service = wiring.build(settings, port=settings.port)
+    if settings.runner == "local":
+        _tell_isolation()
     greet(service.github, needs(settings))
     server.serve(service.app, host=settings.host, port=settings.port)
+
+
+def _tell_isolation() -> None:
+    """Nobody should learn from the first job's report that commands are not isolated here, or only weakly."""
+    try:
+        isolation = open_sandbox().isolation
+    except SandboxUnavailable as error:
+        _log.error("no test can be run on this machine: %s", error)
+        return
+    level, grade = (logging.WARNING, " (weaker than it could be)") if isolation.degraded else (logging.INFO, "")
+    _log.log(level, "tests are isolated by %s%s; `graftsmith doctor` says more", isolation.detail, grade)

@@ -188,7 +188,9 @@ class JobStore:
             raise OperatorError(
                 f"The job database {self._engine.url.render_as_string()} can't be opened",
                 why=str(error.orig),
-                todo="Check that the disk has room, the folder is ours, the file is a database, and nobody holds it",
+                todo="Check that the disk has room, the folder is ours, the file is a database, and nobody holds it"
+                if self._engine.dialect.name == "sqlite"
+                else "Check GRAFTSMITH_DATABASE_URL, and that the server runs and lets this user in",
             ) from error
         if version not in (None, _SCHEMA_VERSION, *_UPGRADES):
             raise OperatorError(

@@ -75,7 +75,8 @@ def status(jobs: Sequence[Job], now: float) -> Ending:
     running = [job for job in jobs if job.state is JobState.RUNNING]
     waiting = [job for job in jobs if job.state is JobState.QUEUED]
     lines = [
-        f"`{job.command.word.value}` by {job.command.requester} runs: {job.stage}, {_since(job, now)}."
+        f"`{job.command.word.value}`, which {job.command.requester} asked for, has been at work for {_time(job, now)}"
+        f" (step: {job.stage})."
         for job in running
     ]
     if waiting:
@@ -101,6 +102,6 @@ def _last(jobs: Sequence[Job]) -> str:
     return "No job has ended here yet."
 
 
-def _since(job: Job, now: float) -> str:
+def _time(job: Job, now: float) -> str:
     minutes = int((now - (job.started_at or now)) // 60)
-    return "since less than a minute" if minutes < 1 else f"since {minutes} min"
+    return "less than a minute" if minutes < 1 else f"{minutes} min"

@@ -87,6 +87,7 @@ def test_a_port_that_is_taken_is_named(tmp_path: Path, app_key: str) -> None:
         port = str(taken.getsockname()[1])
         done = serve(tmp_path, app_key, GRAFTSMITH_PORT=port)
     assert done.returncode == 2
+    assert '"app.serve"' in done.stderr, "how tests are isolated here is told before the first job"
     assert f"port {port}" in done.stderr
     assert "Traceback" not in done.stderr
 

@@ -87,7 +87,7 @@ def test_where_it_stands() -> None:
     running = job(2, Word.FIX, state=JobState.RUNNING, started_at=100.0)
     waiting = job(3, Word.ASK, state=JobState.QUEUED)
     assert telling.status([waiting, running, ended], 400.0).reason == (
-        "`fix` by maintainer runs: run, since 5 min. 1 more waits."
+        "`fix`, which maintainer asked for, has been at work for 5 min (step: run). 1 more waits."
     )
     assert telling.status([ended], 400.0).reason.startswith("Nothing runs here. The last job, `fix`")
     why = telling.why([running, ended])
