@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.types import TestOutcome
@@ -55,11 +55,15 @@ class Report:
 
 
 def build(entries: Iterable[Entry], internal: str = "") -> Report:
-    """Fold entries into a report: the worst outcome wins, messages only for what did not pass."""
+    """Fold entries into a report: the worst outcome wins, messages only for what did not pass.
+
+    Half characters (a lone surrogate in JSON, a name that is no UTF-8) become U+FFFD here, since no result could hold
+    them: two names that differ in nothing else are one test.
+    """
     outcomes: dict[str, TestOutcome] = {}
     messages: dict[str, str] = {}
     uncollected: set[str] = set()
-    for entry in entries:
+    for entry in map(_whole, entries):
         known = outcomes.get(entry.test)
         if known is None or _WORST_FIRST.index(entry.outcome) < _WORST_FIRST.index(known):
             outcomes[entry.test] = entry.outcome
@@ -70,9 +74,20 @@ def build(entries: Iterable[Entry], internal: str = "") -> Report:
     return Report(outcomes, messages, frozenset(uncollected), internal)
 
 
-def unexplained_by(report: Report, paths: Container[str]) -> Report:
+def _whole(entry: Entry) -> Entry:
+    return replace(entry, test=whole(entry.test), message=whole(entry.message))
+
+
+def whole(text: str) -> str:
+    """``text`` with U+FFFD in place of half characters."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def unexplained_by(report: Report, paths: Collection[str]) -> Report:
     """The report with the ids marked whose file, the part before ``::``, is not among ``paths``."""
-    return replace(report, unexplained=frozenset(t for t in report.outcomes if t.split("::", 1)[0] not in paths))
+    named = frozenset(t for t in report.outcomes if t.split("::", 1)[0] not in paths)
+    odd = {whole(path) for path in paths if not path.isascii()} if named else set()
+    return replace(report, unexplained=frozenset(t for t in named if t.split("::", 1)[0] not in odd))
 
 
 def merge(reports: Iterable[Report]) -> Report:

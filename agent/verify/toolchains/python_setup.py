@@ -61,7 +61,8 @@ def steps(files: Files, runner: str) -> tuple[Step, ...]:
     env = _version_env(files)
     made = [Step(("python3", "-m", "venv", VENV), reads=_NOTHING, network=False)]
     made += [_pip("-r", path, env=env, reads=read_by(files, path)) for path in requirement_files(files)]
-    for declared in (groups(files), poetry_groups(files), tox_deps(text(files, "tox.ini"))):
+    of_tools = (poetry_groups(files), tool_groups(files), nox_installs(text(files, "noxfile.py")))
+    for declared in (groups(files), *of_tools, tox_deps(text(files, "tox.ini"))):
         wanted = _sendable(declared)
         if wanted:
             made.append(_pip("--", *wanted, env=env))
@@ -253,6 +254,46 @@ def poetry_groups(files: Files) -> tuple[str, ...]:
     return tuple(dict.fromkeys(r for name in _for_tests(declared) for r in declared[name]))
 
 
+def tool_groups(files: Files) -> tuple[str, ...]:
+    """What PDM, uv, Hatch and Pixi keep in tables of their own, and Pipenv in its file. Of Pixi only what comes of
+    Python's index."""
+    tools = _table(_pyproject(files), "tool")
+    declared: dict[str, list[str]] = {}
+    for name, entries in _table(_table(tools, "pdm"), "dev-dependencies").items():
+        declared[name] = _strings(entries)
+    declared.setdefault("dev", []).extend(_strings(_table(tools, "uv").get("dev-dependencies")))
+    for name in _table(_table(tools, "hatch"), "envs"):
+        env = _table(_table(_table(tools, "hatch"), "envs"), name)
+        wanted = [*_strings(env.get("dependencies")), *_strings(env.get("extra-dependencies"))]
+        declared.setdefault({"default": "dev", "hatch-test": "test"}.get(name, name), []).extend(wanted)
+    for name in _table(_table(tools, "pixi"), "feature"):
+        packages = _table(_table(_table(_table(tools, "pixi"), "feature"), name), "pypi-dependencies")
+        declared.setdefault(name, []).extend(_of_table(packages))
+    pipfile = _toml(text(files, "Pipfile"))
+    needs = (*_of_table(_table(pipfile, "packages")), *_of_table(_table(pipfile, "dev-packages")))
+    chosen = _for_tests(name for name, entries in declared.items() if entries)
+    return tuple(dict.fromkeys((*needs, *(r for name in chosen for r in declared[name]))))
+
+
+def _of_table(packages: Mapping[str, Any]) -> Iterator[str]:
+    """``name = "*"``, ``name = ">=1"`` or a table with a version, as pip takes them; nothing for a path."""
+    for name, spec in packages.items():
+        version = spec.get("version", "" if {"path", "git"} & spec.keys() else "*") if isinstance(spec, dict) else spec
+        if isinstance(version, str) and version:
+            yield name if version == "*" else f"{name}{version}" if version[0] in "<>=!~" else f"{name}=={version}"
+
+
+def nox_installs(source: str) -> tuple[str, ...]:
+    """What sessions that are called after tests install by name."""
+    functions = (node for node in _nodes(source) if isinstance(node, ast.FunctionDef))
+    tests = (f for f in functions if f.name.startswith(_TESTS) or f.name.endswith(_TESTS))
+    calls = (call for f in tests for call in ast.walk(f) if isinstance(call, ast.Call))
+    installs = (c for c in calls if isinstance(c.func, ast.Attribute) and c.func.attr == "install")
+    words = [[a.value for a in c.args if isinstance(a, ast.Constant) and isinstance(a.value, str)] for c in installs]
+    named = (word for said in words for before, word in zip(["", *said], said, strict=False) if before[:1] != "-")
+    return tuple(dict.fromkeys(named))  # what follows an option may be its value
+
+
 def _for_tests(names: Iterable[str]) -> tuple[str, ...]:
     """Those that name test dependencies; where there are none, those for development."""
     known = tuple(dict.fromkeys(names))
@@ -286,11 +327,14 @@ def _setup_py_extras(source: str) -> Sequence[str]:
 
 def _keywords(source: str, name: str) -> Iterator[ast.expr]:
     """What calls in ``source`` pass as the argument ``name``."""
+    return (node.value for node in _nodes(source) if isinstance(node, ast.keyword) and node.arg == name)
+
+
+def _nodes(source: str) -> Iterator[ast.AST]:
     try:
-        tree = ast.parse(source)
+        return ast.walk(ast.parse(source))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return iter(())
-    return (node.value for node in ast.walk(tree) if isinstance(node, ast.keyword) and node.arg == name)
 
 
 def project_name(files: Files) -> str:
@@ -331,8 +375,12 @@ def _version(files: Files) -> str:
 
 
 def _pyproject(files: Files) -> Mapping[str, Any]:
+    return _toml(text(files, "pyproject.toml"))
+
+
+def _toml(source: str) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(text(files, "pyproject.toml"))
+        return tomllib.loads(source)
     except (tomllib.TOMLDecodeError, RecursionError):
         return {}
 

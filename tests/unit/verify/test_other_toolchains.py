@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from agent.types import Commands, SuiteStatus, TestOutcome
+from agent.types import Commands, SuiteStatus, TestOutcome, TestRun
 from agent.verify.report import Report, Unreadable
 from agent.verify.toolchains import TOOLCHAINS, detect
 from agent.verify.toolchains.base import Collected
@@ -289,6 +289,16 @@ def test_minitest() -> None:
     }
     with pytest.raises(Unreadable):
         read("ruby", text.replace("3 runs", "4 runs"))
+
+
+def test_half_characters_of_a_report_lose_nothing(bench: MakeBench) -> None:
+    fails = "test('adds \\ud800', () => { throw new Error('no \\udfff'); });\n"
+    made = bench({"a.test.mjs": f"import test from 'node:test';\n{fails}test('b', () => {{}});\n"}, "node --test")
+    run = made.harness.run(made.base)
+    assert run.outcomes == {"a.test.mjs::adds \ufffd": TestOutcome.FAILED, "a.test.mjs::b": TestOutcome.PASSED}
+    assert "Error: no" in run.messages["a.test.mjs::adds \ufffd"]
+    assert TestRun.model_validate_json(run.model_dump_json()) == run
+    assert made.harness.shown(made.base, ("caf\udce9.test.mjs",))[-1] == "caf\ufffd.test.mjs"
 
 
 # As Django does: the runner of unittest, its labels, and what its options are called.

@@ -120,6 +120,38 @@ def test_coverage_that_only_tox_asks_for_is_no_reason_to_switch_it_off() -> None
     assert "--no-cov" not in TOOLCHAINS[plan.toolchain].invoke(plan, files, (), "/w").argv[2]
 
 
+@pytest.mark.parametrize(
+    ("files", "wanted"),
+    [
+        ({"pyproject.toml": "[tool.pdm.dev-dependencies]\ntest = ['a>=1', '-e x']\nlint = ['b']\n"}, ("a>=1",)),
+        ({"pyproject.toml": "[tool.uv]\ndev-dependencies = ['a']\n"}, ("a",)),
+        ({"pyproject.toml": "[tool.hatch.envs.default]\ndependencies = ['a']\n[tool.hatch.envs.docs]\n"}, ("a",)),
+        ({"pyproject.toml": "[tool.hatch.envs.hatch-test]\nextra-dependencies = ['a']\n"}, ("a",)),
+        ({"pyproject.toml": "[tool.pixi.feature.test.pypi-dependencies]\na = '*'\nb = {path = 'b'}\n"}, ("a",)),
+        (
+            {"Pipfile": "[packages]\na = '~=1.0'\n[dev-packages]\nb = {version = '*'}\nc = {git = 'x'}\n"},
+            ("a~=1.0", "b"),
+        ),
+        (
+            {"noxfile.py": "def tests(s):\n    s.install('a', '-r', 'x', '.')\ndef docs(s):\n    s.install('c')\n"},
+            ("a",),
+        ),
+        (
+            {
+                "pyproject.toml": "[tool]\nuv = 1\npdm = []\n[tool.hatch.envs]\ntest = 2\n",
+                "Pipfile": "=",
+                "noxfile.py": "(",
+            },
+            (),
+        ),
+    ],
+)
+def test_what_other_tools_keep_for_tests(files: dict[str, str], wanted: tuple[str, ...]) -> None:
+    tree = Snapshot({path: content.encode() for path, content in files.items()})
+    installed = [step.argv[step.argv.index("--") + 1 :] for step in steps(tree, "") if "--" in step.argv]
+    assert [names for names in installed if names[0] != "setuptools>=40.8.0"] == ([wanted] if wanted else [])
+
+
 def test_what_a_python_project_needs_for_its_tests() -> None:
     files = Snapshot(
         {
