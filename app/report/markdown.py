@@ -86,8 +86,8 @@ def tail(text: str, limit: int) -> str:
     """The end of ``text`` in at most ``limit`` bytes, from the start of a line where one is near."""
     if fits(text, limit):
         return text
-    kept = text[-max(1, limit) :].encode("utf-8", "surrogatepass")
-    kept = kept[len(kept) - max(0, limit) :].decode("utf-8", "ignore")
+    raw = text[-max(1, limit) :].encode("utf-8", "surrogatepass")
+    kept = raw[len(raw) - max(0, limit) :].decode("utf-8", "ignore")
     _, found, rest = kept.partition("\n")
     return rest if found and len(rest) > len(kept) // 2 else kept
 
