@@ -39,24 +39,24 @@ _REASONS = 3
 _FEW_FAILING = 6
 
 
-def open_task(conversation: Conversation, spec: RunSpec, found: str, baseline: TestRun, pulled: bytes = b"") -> None:
+def open_task(conversation: Conversation, spec: RunSpec, found: str, baseline: TestRun, pulled: bytes) -> None:
     """Begin the conversation: the rules, then the task with everything that is known about it.
 
     Args:
         found: see ``context``.
-        pulled: the patch of the pull request that the task is about.
+        pulled: the patch of the pull request that the task is about; empty for an issue.
     """
     report = test_report(baseline, spec.seed, baseline=True)
     task = fence("issue", "task", _task_text(spec.task), spec.seed)
     _open(conversation, "system", prompts.render("task", task=task, baseline=report, **_around(spec, found, pulled)))
 
 
-def open_question(conversation: Conversation, spec: RunSpec, found: str, pulled: bytes = b"") -> None:
+def open_question(conversation: Conversation, spec: RunSpec, found: str, pulled: bytes) -> None:
     """Begin the conversation about a question: the rules, then the question and the code that it likely is about.
 
     Args:
         found: see ``context``.
-        pulled: the patch of the pull request that the question is about.
+        pulled: the patch of the pull request that the question is about; empty for an issue.
     """
     task = fence("question", "", _task_text(spec.task), spec.seed)
     _open(conversation, "ask", prompts.render("question", task=task, **_around(spec, found, pulled)))

@@ -130,7 +130,7 @@ def _complaints(evidence: Evidence) -> str:
     return f" New findings of {tools} are left." if tools else ""
 
 
-def stuck(problems: tuple[str, ...], claim: Claim = Claim.DONE) -> Ending:
+def stuck(problems: tuple[str, ...], claim: Claim) -> Ending:
     """The plan and its alternative have both failed."""
     ending = rejected(problems, claim)
     reason = f"The plan and its alternative have both failed. {ending.reason}"

@@ -39,8 +39,8 @@ def replay(
     events: Iterable[Mapping[str, Any]],
     *,
     event_file: Path,
-    listeners: tuple[Listener, ...] = (),
-    cancelled: Callable[[], bool] = lambda: False,
+    listeners: tuple[Listener, ...],
+    cancelled: Callable[[], bool],
 ) -> Replay:
     """Carry ``spec`` out again.
 

@@ -16,7 +16,7 @@ from agent.model import pump, wire
 from agent.model.errors import Recovery, TimedOut, rule_for
 from agent.model.link import USUAL_LIMITS, CallLimits, Link
 from agent.model.recorded import CallLog, OpenCall
-from agent.model.tokens import Counter, estimate_tokens
+from agent.model.tokens import estimate_tokens
 from agent.model.types import JsonSchema, Message, OnText, Reply, ToolSpec
 from agent.types import CallUsage, ModelEndpoint, RunSpec
 
@@ -35,7 +35,6 @@ class ModelClient:
         meter: checked before each call, told of each.
         events: gets one ``model_call`` a call, also when it failed.
         cancelled: looked at several times a second; when it says yes the call ends with ``CallCancelled``.
-        count: tokens of a text, for replies without usage.
     """
 
     def __init__(
@@ -47,10 +46,9 @@ class ModelClient:
         events: Events | None = None,
         cancelled: Callable[[], bool] = pump.never,
         limits: CallLimits = USUAL_LIMITS,
-        count: Counter = estimate_tokens,
     ) -> None:
         # History is append-only: the same texts are counted again for every call.
-        self._count = lru_cache(4096)(count)
+        self._count = lru_cache(4096)(estimate_tokens)
         self._links = [Link(e, limits, self._count) for e in (endpoint, fallback) if e is not None]
         self._meter = meter
         self._cancelled = cancelled

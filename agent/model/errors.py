@@ -47,8 +47,8 @@ class Unsupported(OperatorError):
         parameter: its name as sent: ``tools``, ``response_format``, ``stream_options``, ``stream``, ``max_tokens``.
     """
 
-    def __init__(self, what: str, *, parameter: str, why: str = "", todo: str = "") -> None:
-        super().__init__(what, why=why, todo=todo)
+    def __init__(self, what: str, *, parameter: str, why: str) -> None:
+        super().__init__(what, why=why)
         self.parameter = parameter
 
 
