@@ -14,21 +14,17 @@ from typing import Any
 
 from agent.errors import GraftsmithError, RetryLater
 from agent.model import errors
-from agent.secrets import REDACTED
+from agent.secrets import redact
 
 EXCERPT = 300
 MAX_WAIT_S = 3600.0
-SHORTEST_SECRET = 6
-"""Local endpoints get keys such as ``none``: replacing those would only garble the text."""
 BUDGET_CODE = "budget_reached"
 """The error code of our own endpoint when a run's budget is spent."""
 
 
 def excerpt(body: object, secrets: Collection[str] = ()) -> str:
     """A short clean line out of an error body: no markup, no control signs, no secret."""
-    text = body if isinstance(body, str) else _message_of(body)
-    for secret in sorted((s for s in secrets if len(s) >= SHORTEST_SECRET), key=len, reverse=True):
-        text = text.replace(secret, REDACTED)
+    text = redact(body if isinstance(body, str) else _message_of(body), secrets)
     if "<" in text:
         text = re.sub(r"(?is)<(script|style|head)\b.*?(</\1>|$)", " ", text[:20_000])
         text = html.unescape(re.sub(r"<[^>]*>", " ", text))

@@ -17,6 +17,7 @@ import httpx
 from agent.errors import OperatorError
 from agent.model import faults
 from agent.outside import proxy_for, tls
+from agent.secrets import LEAST, REDACTED
 from app.llm import requests
 from app.llm.requests import Refused
 
@@ -197,9 +198,9 @@ class Answer:
             yield piece
 
     def _redacted(self, data: bytes) -> bytes:
-        if len(self._key) < faults.SHORTEST_SECRET:
+        if len(self._key) < LEAST:
             return data
-        return data.replace(self._key.encode(), b"[redacted]")
+        return data.replace(self._key.encode(), REDACTED.encode())
 
 
 @contextmanager
