@@ -29,7 +29,7 @@ from agent.verify.compare import compare, without_wandering
 from agent.verify.harness import Harness
 from agent.verify.impact import Use
 from agent.verify.inside import inner_tests, may_hold_tests
-from agent.verify.proof import prove
+from agent.verify.proof import prove, told_apart
 from agent.verify.static import Linters
 
 
@@ -129,15 +129,12 @@ class Measure:
         counted = {*evidence.comparison.added, *self.baseline.run.passed, *self.baseline.run.failed}
         strays = evidence.final.passed - counted  # ids of this run alone: see ``compare.wandering``
         unsteady = {*self.baseline.flaky, *evidence.comparison.flaky, *strays}
-        proof = prove(self.harness, draft, self.baseline.run, evidence.final, unsteady)
-        flips = tuple(one.test for one in proof if one.test in self.baseline.run.failed and not one.holds)
-        if flips:  # it failed before, passed once, and nobody can tell why: no repair, and no fault of the change
-            proof = tuple(one for one in proof if one.test not in flips)
-            flaky = (*evidence.comparison.flaky, *flips)
-            comparison = evidence.comparison.model_copy(update={"flaky": flaky})
-            evidence = evidence.model_copy(update={"comparison": comparison})
+        made = prove(self.harness, draft, self.baseline.run, evidence.final, unsteady)
+        proof, flips = told_apart(made, self.baseline.run)
+        comparison = evidence.comparison.model_copy(update={"flaky": (*evidence.comparison.flaky, *flips)})
         command = self.harness.shown(draft, tuple(item.test for item in proof))
-        return evidence.model_copy(update={"proof": proof, "reproduce": (shlex.join(command),) if command else ()})
+        told = {"comparison": comparison, "proof": proof, "reproduce": (shlex.join(command),) if command else ()}
+        return evidence.model_copy(update=told)
 
     def _told_more(self, draft: Draft, after: Index, evidence: Evidence) -> Evidence:
         """Of a change that holds: which of its lines run in the tests, and who uses what it changes."""

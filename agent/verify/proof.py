@@ -64,6 +64,17 @@ def prove(
     return tuple(proofs)
 
 
+def told_apart(proofs: Sequence[Proof], before: TestRun) -> tuple[tuple[Proof, ...], tuple[str, ...]]:
+    """Those of ``proofs`` that say something of the change, and the tests that flip: what failed before and passed once
+    with the change, and does not do so again, is no repair and no fault of the change.
+
+    Args:
+        before: the whole suite on the base.
+    """
+    flips = {one.test: one for one in proofs if one.test in before.failed and not one.holds}
+    return tuple(one for one in proofs if one.test not in flips), tuple(flips)
+
+
 def with_only_tests(draft: Draft) -> Draft:
     """The base with the change's tests, fixtures and test data, and nothing else of the change."""
     tests = {path: file for path, file in draft.edits.items() if is_test(path)}

@@ -16,8 +16,9 @@ from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
-from githubkit import GitHub
+from githubkit import GitHub, GitHubCore
 from githubkit.auth import AppAuthStrategy, TokenAuthStrategy
+from githubkit.auth.app import AppAuth
 from githubkit.cache import MemCacheStrategy
 from githubkit.exception import GitHubException, RequestError, RequestFailed
 
@@ -39,6 +40,19 @@ class Client(GitHub[AppAuthStrategy | TokenAuthStrategy]):
 
     def _check_rate_limit(self, response: object) -> None:
         """``errors.is_limit`` decides."""
+
+
+class AsApp(AppAuthStrategy):
+    """The App itself: each request is signed with its key. githubkit does that only for paths that it knows, and a
+    repository by its number is none of them."""
+
+    def get_auth_flow(self, github: GitHubCore[Any]) -> httpx.Auth:
+        return _Signed(github, self.app_id, self.private_key)
+
+
+class _Signed(AppAuth):
+    def _get_api_route(self, url: httpx.URL) -> httpx.URL:
+        return httpx.URL("/app")
 
 
 class Connections(httpx.AsyncHTTPTransport):

@@ -6,21 +6,18 @@ import asyncio
 import time
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import Enum
 
-from githubkit.auth import AppAuthStrategy, TokenAuthStrategy
+from githubkit.auth import TokenAuthStrategy
 
 from agent.errors import OperatorError, UserError
-from app.github.api import Api, Client, Connections, client, path
+from app.github.api import Api, AsApp, Client, Connections, client, path
 from app.github.errors import NotFound, Rejected
 from app.github.models import AppFacts, Installation, Token
 from app.github.repository import Repository
 
-_MOST_HOMES = 20
-"""Installations that are asked for a repository which the known one does not have any more; one request each."""
 _EARLY_S = 300.0  # a token is replaced this long before it ends, so that no long call outlives it
 
 
@@ -79,7 +76,7 @@ class GitHubApp:
         backoff_s: Sequence[float] = (1.0, 3.0),
         redact: Callable[[str], str] = str,
     ) -> None:
-        self._auth = AppAuthStrategy(app_id, private_key)
+        self._auth = AsApp(app_id, private_key)
         self.app_id = app_id
         self._api_url = api_url
         self._backoff_s = backoff_s
@@ -168,19 +165,24 @@ class GitHubApp:
             del self._tokens[key]
 
     async def _mint(self, installation_id: int, repository_id: int, access: Access) -> Token:
-        """Of the installation that is known, or of another that the repository was transferred to since."""
+        """Of the installation that is known, or of the one that the repository was transferred to since."""
         home = self._homes.get(repository_id, installation_id)
         try:
             return await self._minted(home, repository_id, access)
         except UserError:
-            found = await self._api.pages("/app/installations", "read its installations")
-            others = [one["id"] for one in found if one["id"] != home and not one.get("suspended_at")]
-            for other in others[:_MOST_HOMES]:
-                with suppress(UserError):
-                    token = await self._minted(other, repository_id, access)
-                    self._homes[repository_id] = other
-                    return token
-            raise
+            there = await self._home(repository_id)
+            if there is None or there == home:
+                raise
+            self._homes[repository_id] = there
+            return await self._minted(there, repository_id, access)
+
+    async def _home(self, repository_id: int) -> int | None:
+        """The installation that has the repository now."""
+        url = path("/repositories/{id}/installation", id=repository_id)
+        try:
+            return Installation.model_validate(await self._api.get(url, "find a repository's installation")).id
+        except NotFound:
+            return None
 
     async def _minted(self, installation_id: int, repository_id: int, access: Access) -> Token:
         url = path("/app/installations/{id}/access_tokens", id=installation_id)

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from agent.errors import OperatorError, UserError
 from app import report
-from app.jobs.types import Command
+from app.jobs.types import Command, Word
 from app.jobs.workflow import Work
 from app.report import Closing, JobFacts
 from app.steps.asked import Asked, asked_for
@@ -21,8 +21,10 @@ _log = logging.getLogger(__name__)
 
 async def answer(site: Site, work: Work, facts: JobFacts, closing: Closing) -> None:
     """Once in each conversation, however often this is called; what is retried, where it was asked at first."""
-    asked = asked_for(work.job, await work.of_issue())
-    command = asked.command if isinstance(asked, Asked) else work.job.command
+    command = work.job.command
+    if command.word is Word.RETRY:
+        asked = asked_for(work.job, await work.of_issue())
+        command = asked.command if isinstance(asked, Asked) else command
     if command.review_id is None and command.line_comment_id is None:
         return
     with _courtesy(work):
