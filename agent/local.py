@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from shlex import quote
 
 from agent.disk import Found, Root
 from agent.errors import OperatorError, UserError
@@ -26,7 +27,7 @@ class NotApplied(UserError):
         super().__init__(
             "The change was not applied, your files are as they were",
             why=shown,
-            todo=f"Commit or set aside your own changes, then run: git apply --3way {patch}",
+            todo=f"Commit or set aside your own changes, then run: git apply --3way {quote(str(patch))}",
         )
 
 

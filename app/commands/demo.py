@@ -53,7 +53,7 @@ def demo_command(as_json: bool, keep: bool, real_model: bool, folder: Path | Non
     model = load(EngineSettings).provider if real_model else None
     with scene(folder or default_state_dir() / "demo", model=model) as stage:
         issue = stage.open_issue()
-        console.print(f"An issue is open: {stage.hub.url}/{stage.repo.full_name}/issues/{issue}")
+        console.print(f"An issue is open: {stage.hub.url}/{stage.repo.full_name}/issues/{issue}", soft_wrap=True)
         started = time.monotonic()
         stage.repo.add_label(issue, LABEL)
         console.print(f"It now has the label [bold]{LABEL}[/]. A signed webhook is on its way.\n")
@@ -97,7 +97,9 @@ def _show(
     if result is not None:
         display.evidence(console, result.evidence)
     if pull is not None:
-        console.print(f"\nPull request #{pull.number}: {stage.hub.url}/{stage.repo.full_name}/pull/{pull.number}")
+        console.print(
+            f"\nPull request #{pull.number}: {stage.hub.url}/{stage.repo.full_name}/pull/{pull.number}", soft_wrap=True
+        )
         console.rule(escape(pull.title))
         console.print(Markdown(cleaned(pull.body or "")))
         console.rule()

@@ -6,6 +6,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 from rich.markup import escape
@@ -118,15 +119,17 @@ def result(
         console.print(f"[yellow]review, {finding.severity}{done}:[/] {escape(finding.path)}{line}: {escape(said)}")
     for change in result.change_set.changes:
         what = "deleted" if change.content is None else "changed"
-        console.print(f"  {what} {escape(change.path)}")
+        console.print(f"  {what} {escape(change.path)}", soft_wrap=True)
     for note in result.notes:
         console.print(f"[dim]note: {escape(note)}[/]")
     console.print(f"\n{spent(result.usage)}", highlight=False)
     if applied:
         console.print("[green]Applied to your files.[/]")
     elif result.change_set and trouble is None:
-        console.print(f"Not applied. To apply it: git apply {escape(str(folder / 'change.patch'))}")
-    console.print(f"[dim]Everything about this run: {escape(str(folder))}[/]")
+        console.print(
+            f"Not applied. To apply it: git apply {escape(quote(str(folder / 'change.patch')))}", soft_wrap=True
+        )
+    console.print(f"[dim]Everything about this run: {escape(str(folder))}[/]", soft_wrap=True)
 
 
 def spent(usage: Usage) -> str:

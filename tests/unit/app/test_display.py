@@ -23,7 +23,13 @@ def test_what_nobody_calls_has_no_blast_radius() -> None:
     assert "used" in told and "lonely" not in told
 
 
-def _told(result: RunResult, *, applied: tuple[str, ...] = ()) -> str:
+def test_what_is_to_be_copied_is_one_line_and_one_word_for_the_shell() -> None:
+    folder = Path("/a folder", *["of many names"] * 9)
+    assert f"git apply '{folder}/change.patch'\n" in (told := _told(PROVEN, folder=folder))
+    assert f"this run: {folder}\n" in told
+
+
+def _told(result: RunResult, *, applied: tuple[str, ...] = (), folder: Path = Path("/runs/1")) -> str:
     printed = io.StringIO()
-    display.result(Terminal(file=printed, width=100), result, Path("/runs/1"), applied, None)
+    display.result(Terminal(file=printed, width=100), result, folder, applied, None)
     return printed.getvalue()
