@@ -6,16 +6,24 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from agent.git import Git
 from app.devhub.devhub import DevHub, new_key
 from app.devhub.hub import API
 from app.devhub.serving import serving
 from tests.support import fetch_descriptions
+from tests.support.environment import make_environment
 from tests.support.github_scene import Scene, set_up
 from tests.support.openapi import Checked, Description
 from tests.support.receiver import Receiver, receiving
 from tests.support.repository import Repository
+
+# How fast a machine is proves nothing, and one test's examples may share what was made for it.
+settings.register_profile(
+    "ours", deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture]
+)
+settings.load_profile("ours")
 
 UNCHECKED = pytest.StashKey[str]()
 
@@ -24,6 +32,12 @@ UNCHECKED = pytest.StashKey[str]()
 def app_key() -> str:
     """One private key for all Apps of a session, because making one takes a while."""
     return new_key()
+
+
+@pytest.fixture(scope="session")
+def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A Python that has pytest."""
+    return make_environment(tmp_path_factory.mktemp("environment")) / "bin" / "python3"
 
 
 @pytest.fixture(scope="session")

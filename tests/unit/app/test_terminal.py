@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
@@ -121,7 +121,7 @@ FIELDS = (
     st.sampled_from(["stage", "model_call", "tool_result", "test_run", "check", "note", "else"]),
     st.dictionaries(st.sampled_from(FIELDS), ANYTHING, max_size=8),
 )
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 def test_the_story_of_a_log_of_another_version(tmp_path: Path, kind: str, event: dict[str, Any]) -> None:
     log = tmp_path / "events.jsonl"
     log.write_text(json.dumps({**event, "kind": kind}) + "\n")
@@ -157,7 +157,7 @@ def test_what_went_wrong(tmp_path: Path) -> None:
 
 
 @given(st.text())
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 def test_nothing_that_acts_is_left(text: str) -> None:
     (kept,) = all_cleaned({text: [text]}).items()
     assert not ACTS & set(json.dumps(kept, ensure_ascii=False).replace("\\n", "").replace("\\t", ""))

@@ -7,7 +7,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.context.build import build
@@ -47,14 +47,14 @@ def test_what_it_holds(index: Index) -> None:
 
 
 @given(budget=st.integers(-5, 6000))
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 def test_never_over_the_budget(index: Index, budget: int) -> None:
     text = build(index, TASK, budget, "seed")
     assert estimate_tokens(text) <= max(budget, 0)
 
 
 @given(tokens=st.integers(1, 1500))
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 def test_the_map_fits_too(index: Index, tokens: int) -> None:
     assert estimate_tokens(repository_map(index, tokens)) <= tokens
 

@@ -47,7 +47,6 @@ def attempt(data: bytes, search: str, replace: str) -> bytes | None:
         return None
 
 
-@settings(deadline=None)
 @given(st.binary(max_size=60))
 @example(b"\xff\xfea\x00\r\x00\n\x00")
 @example(b"\xef\xbb\xbf\xff")
@@ -60,7 +59,7 @@ def test_reading_and_writing_is_identity(data: bytes) -> None:
     assert text.encode() == data
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(cases(), texts(), st.sampled_from(["utf-8", "latin-1", "utf-16"]))
 def test_bytes_outside_the_edit_never_change(case: tuple[str, str], replace: str, encoding: str) -> None:
     content, search = case
@@ -92,7 +91,7 @@ def _stored(text: str, length: int, pair: str = "\r\n") -> str:
     return text[:at]
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(cases(), texts())
 def test_a_second_time_is_refused_or_the_same(case: tuple[str, str], replace: str) -> None:
     content, search = case
@@ -101,7 +100,7 @@ def test_a_second_time_is_refused_or_the_same(case: tuple[str, str], replace: st
         assert attempt(first, search, replace) in (None, first)
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(cases(), texts())
 def test_back_again_is_identity(case: tuple[str, str], replace: str) -> None:
     content, search = case
@@ -113,7 +112,7 @@ def test_back_again_is_identity(case: tuple[str, str], replace: str) -> None:
     assert back in (None, data)
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(cases(), texts())
 def test_inserting_only_adds(case: tuple[str, str], text: str) -> None:
     content, anchor = case
@@ -131,7 +130,7 @@ def test_inserting_only_adds(case: tuple[str, str], text: str) -> None:
     assert again == after
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(files(), st.lists(st.tuples(texts(), texts()), min_size=2, max_size=3))
 def test_several_edits_are_the_single_ones_or_nothing(content: str, pairs: list[tuple[str, str]]) -> None:
     data = content.encode()

@@ -15,7 +15,6 @@ from agent.model.scripted import serve
 from app.cli import cli
 from tests.flow.world import FILES
 from tests.support.repository import Repository
-from tests.unit.verify.conftest import make_environment
 
 KEY = "provider-key-3f9a"
 
@@ -58,12 +57,6 @@ class Desk:
     def runs(self) -> list[Path]:
         """The folders of the runs so far, oldest first."""
         return sorted((self.state / "local").iterdir(), key=lambda folder: folder.stat().st_mtime_ns)
-
-
-@pytest.fixture(scope="session")
-def interpreter(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A Python that has pytest."""
-    return make_environment(tmp_path_factory.mktemp("environment")) / "bin" / "python3"
 
 
 @pytest.fixture

@@ -41,7 +41,7 @@ def unanswered(messages: Sequence[Message]) -> set[str]:
     return wrong | open_calls
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=120)
 @given(CONVERSATIONS, st.integers(50, 6_000), st.data())
 def test_whatever_is_cut_the_conversation_is_sound(messages: list[Message], room: int, data: st.DataObject) -> None:
     kept = data.draw(st.lists(st.sampled_from(messages), max_size=2))

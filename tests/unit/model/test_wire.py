@@ -40,7 +40,7 @@ PAYLOAD = st.fixed_dictionaries({"choices": st.lists(CHOICE, max_size=2) | ANYTH
 TOOLS = ({"type": "function", "function": {"name": "edit", "parameters": {}}},)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(st.lists(PAYLOAD, max_size=4))
 def test_any_payload_is_a_reply_or_a_named_error(chunks: list[dict[str, Any]]) -> None:
     request = Request((Message.user("x"),), TOOLS)
@@ -56,7 +56,7 @@ def test_any_payload_is_a_reply_or_a_named_error(chunks: list[dict[str, Any]]) -
     assert answer.usage.input_tokens > 0 and answer.usage.output_tokens >= 0
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(
     st.binary(max_size=200),
     st.lists(st.integers(1, 40)),

@@ -25,7 +25,7 @@ _NASTY = st.lists(st.sampled_from(_TOKENS.split()) | st.sampled_from(_BLANKS + _
 
 
 @given(_NASTY, st.sampled_from(["prose", "inline", "code", "fence", "details", "cell"]))
-@settings(max_examples=600, deadline=None, derandomize=True)
+@settings(max_examples=600, derandomize=True)
 def test_nothing_is_live_and_nothing_breaks_out(text: str, kind: str) -> None:
     shown = {
         "prose": lambda: md.prose(text, (OWN,)),
@@ -164,7 +164,7 @@ def test_the_end_of_a_log_is_what_stays() -> None:
 
 
 @given(st.text(max_size=400))
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 def test_a_title_is_one_harmless_line(text: str) -> None:
     title = md.plain(text, 72)
     assert len(title) <= 72

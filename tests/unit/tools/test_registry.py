@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.tools import REGISTRY, ToolContext, ToolResult, call, offered, specs
@@ -75,7 +75,7 @@ def test_raw_newlines_in_strings_are_taken(context: ToolContext) -> None:
     assert result.draft.read("a.txt") == b"one\ntwo\n"
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(
     st.sampled_from(sorted(REGISTRY)),
     st.dictionaries(st.sampled_from(KEYS), JSON, max_size=5) | JSON,

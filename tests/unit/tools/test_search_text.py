@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent import grep
@@ -63,7 +63,7 @@ PATTERNS = st.lists(
 ).map("".join)
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=250)
 @given(TEXTS, st.booleans(), GLOBS.map("".join))
 def test_a_text_is_found_as_git_finds_it(draft: Draft, text: str, ignore_case: bool, glob: str) -> None:
     try:
@@ -73,7 +73,7 @@ def test_a_text_is_found_as_git_finds_it(draft: Draft, text: str, ignore_case: b
     assert search(draft, text, ignore_case=ignore_case, glob=glob) == expected
 
 
-@settings(max_examples=250, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=250)
 @given(PATTERNS, st.booleans(), st.sampled_from(["", "**/*.py", "a/**"]))
 def test_a_pattern_is_found_as_git_finds_it(draft: Draft, pattern: str, ignore_case: bool, glob: str) -> None:
     try:

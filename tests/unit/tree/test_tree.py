@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from agent.errors import ToolRefusal, UserError
@@ -227,7 +227,7 @@ _STEPS = st.lists(
 )
 
 
-@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=40)
 @given(_STEPS)
 def test_the_stored_tree_is_exactly_the_draft(tree: BaseTree, steps: list[tuple[str, str, str, bytes]]) -> None:
     draft: Draft = tree.draft()

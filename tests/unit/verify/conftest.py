@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import compileall
-import importlib.metadata
 import shutil
-import venv
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -25,23 +22,6 @@ from agent.workspace import Workspace
 from sandbox import Limits, Sandbox, SandboxUnavailable, open_sandbox
 from tests.support.package_index import Index
 from tests.support.repository import Repository
-
-
-def make_environment(folder: Path) -> Path:
-    """A virtual environment with pytest and none of the plugins of our own, which take a second to load."""
-    folder.chmod(0o755)
-    venv.create(folder, symlinks=True, with_pip=False)
-    (packages,) = folder.glob("lib/python*/site-packages")
-    for name in ("pytest", "pluggy", "iniconfig", "packaging", "pygments"):
-        for file in importlib.metadata.files(name) or ():
-            if ".." not in file.parts:
-                (packages / file).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy(file.locate(), packages / file)
-    compileall.compile_dir(packages, quiet=1)  # it is read-only inside, where nobody could keep the bytecode
-    script = folder / "bin" / "pytest"
-    script.write_text(f"#!{folder}/bin/python3\nimport pytest\nraise SystemExit(pytest.console_main())\n")
-    script.chmod(0o755)
-    return folder
 
 
 class Recorder:
@@ -138,10 +118,9 @@ def sandbox() -> Sandbox:
 
 
 @pytest.fixture(scope="session")
-def tools(tmp_path_factory: pytest.TempPathFactory) -> str:
+def tools(interpreter: Path) -> str:
     """A ``PATH`` that leads to Python with pytest, and to node where it is installed."""
-    environment = make_environment(tmp_path_factory.mktemp("environment"))
-    return f"{environment}/bin:/usr/local/bin:/usr/bin:/bin"
+    return f"{interpreter.parent}:/usr/local/bin:/usr/bin:/bin"
 
 
 @pytest.fixture(scope="module")

@@ -17,8 +17,9 @@ from agent.types import Check, Finding
 from agent.verify.impact import importers
 from agent.verify.static import LINTERS, SHOWN, Linters, read, syntax, ways
 from sandbox import Sandbox
+from tests.support.environment import make_environment
 from tests.unit.index.test_languages import SAMPLES
-from tests.unit.verify.conftest import Bench, MakeBench, behind_a_link, make_environment
+from tests.unit.verify.conftest import Bench, MakeBench, behind_a_link
 
 # Stands in for a linter that the target brings along: the real ones are looked for by `python3 -m NAME`.
 FLAKE8 = """
