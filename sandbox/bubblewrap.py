@@ -47,15 +47,16 @@ class Bubblewrap:
         _sweep()
         self._place = cgroup.find() if groups else None
         self._user = LeasedUser() if os.geteuid() == 0 else None
-        # Some machines allow namespaces, but not to switch them off inside; some allow them to all but to root.
+        # Some machines allow namespaces, but not to switch them off inside; some allow them to all but to root, and
+        # some to bubblewrap alone, whose own network is the plainer one.
         programs = (program, program.without("--disable-userns"))
-        *ways, last = itertools.product((True, False) if self._user else (False,), programs)
-        for self._stages, self._program in ways:
+        *ways, last = itertools.product((True, False), (True, False) if self._user else (False,), programs)
+        for self._network, self._stages, self._program in ways:
             with suppress(SandboxUnavailable):
                 self._try_out()
                 break
         else:
-            self._stages, self._program = last
+            self._network, self._stages, self._program = last
             self._try_out()
         self.isolation = Isolation("bubblewrap", degraded=False, detail=self._describe())
 
@@ -101,7 +102,7 @@ class Bubblewrap:
             if self._user and not self._stages:
                 inside.check_reachable(mounts)
             sources = [launch.staged(number) if self._stages else str(m.source) for number, m in enumerate(mounts)]
-            options = inside.namespaces(self._program.knows)
+            options = inside.namespaces(self._program.knows, network=not self._network)
             options += inside.system(command.limits, self._program.knows, handover.add)
             for source, mount in zip(sources, mounts, strict=True):
                 options += ["--bind" if mount.writable else "--ro-bind", source, mount.target]
@@ -118,6 +119,7 @@ class Bubblewrap:
                 doors=group.doors if group else (),
                 sources=tuple(str(mount.source) for mount in mounts) if self._stages else None,
                 limits=tuple(launch.resource_limits(command.limits, others=self._other_threads)),
+                network=self._network,
                 user=self.user,
                 pass_status=True,
             )

@@ -47,10 +47,16 @@ _FILES = {
 }
 
 
-def namespaces(knows: frozenset[str]) -> list[str]:
-    """Options that separate the command from this machine. ``knows``: the options of this bubblewrap."""
+def namespaces(knows: frozenset[str], *, network: bool) -> list[str]:
+    """Options that separate the command from this machine.
+
+    Args:
+        knows: the options of this bubblewrap.
+        network: whether that is for bubblewrap to do too.
+    """
     options = ["--unshare-user", "--uid", str(USER_ID), "--gid", str(USER_ID), "--unshare-pid", "--unshare-ipc"]
-    options += ["--unshare-uts", "--hostname", "sandbox", "--unshare-cgroup-try", "--unshare-net"]
+    options += ["--unshare-uts", "--hostname", "sandbox", "--unshare-cgroup-try"]
+    options += ["--unshare-net"] if network else []
     options += ["--die-with-parent", "--new-session"]
     if "--disable-userns" in knows:  # new user namespaces are the usual first step against the kernel
         options.append("--disable-userns")

@@ -44,6 +44,8 @@ class Plan:
     """(path, Landlock rights)."""
     ports: tuple[int, ...] = ()
     """TCP ports to which ``ruleset`` lets it connect."""
+    network: bool = False
+    """In a network namespace of its own, where loopback has a second address of each family."""
     filter: bytes = b""
     """A seccomp program; empty: none."""
     cwd: str = "/"

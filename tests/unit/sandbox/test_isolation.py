@@ -595,11 +595,14 @@ with socket.create_server(('127.0.0.1', 0)) as server, socket.create_connection(
     server.accept()[0].send(b'x'); print(client.recv(1))
 try: socket.create_connection(('192.0.2.1', 80), 1)
 except OSError as error: print(error.errno)
-print(sorted({found[4][0] for found in socket.getaddrinfo('localhost', 80)}))
+for family, flags in ((0, 0), *((family, socket.AI_ADDRCONFIG) for family in (0, socket.AF_INET, socket.AF_INET6))):
+    print(sorted({found[4][0] for found in socket.getaddrinfo('localhost', 80, family, 0, 0, flags)}))
+print(len(open('/proc/net/route').readlines()) - 1, 'routes')
 """
     finished = bubblewrap.run(Command((python[0], "-c", source), cwd="/", mounts=python[1]))
 
-    assert finished.output == b"b'x'\n101\n['127.0.0.1', '::1']\n"
+    both = "['127.0.0.1', '::1']"
+    assert finished.output.decode().splitlines() == ["b'x'", "101", both, both, "['127.0.0.1']", "['::1']", "0 routes"]
 
 
 def test_a_sandbox_that_does_not_start_is_no_failed_command(sandbox: Sandbox, tmp_path: Path) -> None:
