@@ -18,7 +18,18 @@ from agent.errors import OperatorError
 
 _LOOPBACK = re.compile(r"localhost|127(\.\d+){3}|::1")
 _SPOKEN = ("http", "https")
+_PROXIES = [
+    spelled for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY") for spelled in (name, name.lower())
+]
+_PATIENCE = {"http.lowSpeedLimit": "1", "http.lowSpeedTime": "60"}
+"""Bytes a second, and for how many seconds: git itself waits for a server that says nothing for ever."""
 _AUTHORITIES = {"http.sslCAInfo": "SSL_CERT_FILE", "http.sslCAPath": "SSL_CERT_DIR"}
+
+
+def variables() -> Mapping[str, str]:
+    """What of this process's environment says how others are reached, for a process that gets one of its own."""
+    names = {variable: os.environ.get(variable, "") for variable in (*_PROXIES, *_AUTHORITIES.values())}
+    return {name: value for name, value in names.items() if value}
 
 
 def is_this_machine(url: str) -> bool:
@@ -58,4 +69,5 @@ def tls() -> SSLContext:
 def git_settings(url: str) -> Mapping[str, str]:
     """The same for git, whose environment is empty, as settings."""
     named = {setting: os.environ.get(variable, "") for setting, variable in _AUTHORITIES.items()}
-    return {"http.proxy": proxy_for(url) or "", **{setting: value for setting, value in named.items() if value}}
+    given = {setting: value for setting, value in named.items() if value}
+    return {"http.proxy": proxy_for(url) or "", **_PATIENCE, **given}

@@ -20,7 +20,7 @@ class Fault:
 
     ``route`` is ``METHOD /path`` with ``*`` for anything; the path is as in GitHub's documentation
     (``POST /repos/*/issues/*/comments``), or a page or git path. ``when`` says whether the request takes effect
-    (``after``: it does, only the answer is lost or replaced).
+    (``after``: it does, only the answer is lost or replaced); ``delay_s`` is the silence after that.
     """
 
     route: str
@@ -94,11 +94,11 @@ def faulty(app: ASGIApp, faults: Faults, api: str) -> ASGIApp:
         fault = faults.take(scope["method"], scope["path"].removeprefix(api))
         if fault is None:
             return await app(scope, receive, send)
-        if fault.delay_s:
-            await asyncio.sleep(fault.delay_s)
         if fault.when == "after":
             await app(scope, receive, _swallow)
-        elif not fault.drop and fault.status is None:
+        if fault.delay_s:
+            await asyncio.sleep(fault.delay_s)
+        if fault.when == "before" and not fault.drop and fault.status is None:
             return await app(scope, receive, send)
         return await (_drop(send) if fault.drop else _answer(fault, send))
 

@@ -31,6 +31,7 @@ _log = logging.getLogger(__name__)
 
 INLINE_WAIT_S = 5.0
 """Longest rate limit that is waited out inside a call."""
+_CONNECT_S = 10.0
 _TRIES = 3
 _PAGE, _MOST_PAGES = 100, 50
 
@@ -68,13 +69,19 @@ class Connections(httpx.AsyncHTTPTransport):
         await super().aclose()
 
 
-def client(auth: AppAuthStrategy | TokenAuthStrategy, api_url: str, connections: Connections) -> Client:
-    """A githubkit client without its retries, its global token cache and its HTTP cache, and with time limits."""
+def client(
+    auth: AppAuthStrategy | TokenAuthStrategy, api_url: str, connections: Connections, silence_s: float
+) -> Client:
+    """A githubkit client without its retries, its global token cache and its HTTP cache.
+
+    Args:
+        silence_s: how long an answer is waited for.
+    """
     return Client(
         auth,
         base_url=api_url,
         user_agent="graftsmith",
-        timeout=httpx.Timeout(30.0, connect=10.0),
+        timeout=httpx.Timeout(silence_s, connect=min(silence_s, _CONNECT_S)),
         ssl_verify=tls(),
         async_transport=connections,
         cache_strategy=MemCacheStrategy(),

@@ -64,6 +64,7 @@ class GitHubApp:
         private_key: PEM text.
         api_url: ``https://api.github.com`` or ``https://HOST/api/v3``.
         backoff_s: pauses before repeated requests.
+        silence_s: how long an answer is waited for.
         redact: takes secrets out of every text for people that we send; our own tokens are taken out anyway.
     """
 
@@ -74,12 +75,14 @@ class GitHubApp:
         api_url: str,
         *,
         backoff_s: Sequence[float] = (1.0, 3.0),
+        silence_s: float = 30.0,
         redact: Callable[[str], str] = str,
     ) -> None:
         self._auth = AsApp(app_id, private_key)
         self.app_id = app_id
         self._api_url = api_url
         self._backoff_s = backoff_s
+        self._silence_s = silence_s
         self._redact_more = redact
         self._tokens: dict[tuple[int, int, Access], Token] = {}
         self._homes: dict[int, int] = {}  # repository → the installation that it was transferred to
@@ -99,7 +102,7 @@ class GitHubApp:
 
         async def current(renew: bool) -> Client:
             token = await self._token(*ids, renew=renew)
-            return client(TokenAuthStrategy(token.value), self._api_url, self._pool())
+            return client(TokenAuthStrategy(token.value), self._api_url, self._pool(), self._silence_s)
 
         async def name(renew: bool) -> str:
             found = (await self._token(*ids, renew=renew)).repositories
@@ -216,7 +219,7 @@ class GitHubApp:
     async def _as_app(self, _renew: bool) -> Client:
         loop = asyncio.get_running_loop()
         if loop not in self._apps:
-            self._apps[loop] = client(self._auth, self._api_url, self._pool())
+            self._apps[loop] = client(self._auth, self._api_url, self._pool(), self._silence_s)
         return self._apps[loop]
 
     def _pool(self) -> Connections:

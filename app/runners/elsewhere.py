@@ -18,6 +18,7 @@ from threading import Event, Lock, Thread
 from typing import Any
 
 from agent.errors import GraftsmithError
+from agent.outside import variables
 from agent.types import RunResult, RunSpec
 from app.machine import Machine
 from app.runners.client import PAUSE_S, Identity, Service
@@ -126,7 +127,10 @@ def carry_out(
         Gone: there is nothing to do.
         OperatorError, RetryLater, BugError: as for any run.
     """
-    with closing(Service(url, stop)) as service, closing(RunProcess(sandbox=True)) as process, _folder(state) as folder:
+    with ExitStack() as stack:
+        service = stack.enter_context(closing(Service(url, stop)))
+        process = stack.enter_context(closing(RunProcess(sandbox=True, outside=variables())))
+        folder = stack.enter_context(_folder(state))
         spec = service.claim(run, identity)
         reporter = Reporter(service, say, stop)
         with reporter.following():

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from threading import Event
+from types import MappingProxyType
 
 from pydantic import ValidationError
 
@@ -72,11 +73,13 @@ class RunProcess:
 
     Args:
         sandbox: whether the run will most likely need one.
+        outside: variables that say how it reaches the model, where that is not on this machine.
     """
 
-    def __init__(self, *, sandbox: bool) -> None:
+    def __init__(self, *, sandbox: bool, outside: Mapping[str, str] = MappingProxyType({})) -> None:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="run")
-        self._started = self._thread.submit(process.Ahead, command(sandbox=sandbox), env=_ENVIRONMENT)
+        environment = {**_ENVIRONMENT, **outside}
+        self._started = self._thread.submit(process.Ahead, command(sandbox=sandbox), env=environment)
 
     def run(
         self,

@@ -13,6 +13,7 @@ import time
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -61,10 +62,15 @@ class EachRequestFails:
         self.what: dict[str, object] | None = None
         self.times = 0
         self.spared: tuple[str, ...] = ()
+        self.meanwhile: tuple[str, Callable[[], None]] | None = None
+        """What somebody does as soon as a request with that word comes."""
         self.failed: Counter[str] = Counter()
 
     def wrap(self, app: ASGIApp) -> ASGIApp:
         async def failing(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] == "http" and self.meanwhile and self.meanwhile[0] in f"{scope['method']} {scope['path']}":
+                (_, done), self.meanwhile = self.meanwhile, None
+                await asyncio.to_thread(done)
             if scope["type"] != "http" or self.what is None:
                 return await app(scope, receive, send)
             key, faults = f"{scope['method']} {scope['path']}", Faults()
@@ -89,7 +95,14 @@ class Scene:
     done: list[str] = field(default_factory=list)
     """Jobs that have ended; the first one's run is real, and later ones find its result as after a crash."""
 
-    def job(self, what: dict[str, object], times: int, spared: tuple[str, ...] = ()) -> tuple[Job, int]:
+    def job(
+        self,
+        what: dict[str, object] | None = None,
+        times: int = 0,
+        spared: tuple[str, ...] = (),
+        silence_s: float = 30.0,
+        meanwhile: Callable[[int], tuple[str, Callable[[], None]]] | None = None,
+    ) -> tuple[Job, int]:
         """A label's job from its start to its end, while GitHub fails; and the number of the issue."""
         number = self.repo.open_issue(BUG, by="maria")
         self.repo.add_label(number, "agent", by="maria")
@@ -102,10 +115,11 @@ class Scene:
         files = Files(self.folder / "state")
         if self.done:
             shutil.copytree(files.run(self.done[0], 1).resolve(), files.job(job_id) / "run-1")
+        self.failing.meanwhile = meanwhile(number) if meanwhile else None
         self.failing.what, self.failing.times, self.failing.spared = what, times, spared
         self.failing.failed.clear()
         try:
-            asyncio.run(self._performed(job_id, files))
+            asyncio.run(self._performed(job_id, files, silence_s))
         finally:
             self.failing.what = None
         self.done.append(job_id)
@@ -113,12 +127,13 @@ class Scene:
         assert job is not None
         return job, number
 
-    async def _performed(self, job_id: str, files: Files) -> None:
+    async def _performed(self, job_id: str, files: Files, silence_s: float) -> None:
         github = GitHubApp(
             self.settings.app_id,
             self.settings.private_key.get_secret_value(),
             self.settings.github_api_url,
             backoff_s=(0.0, 0.0),
+            silence_s=silence_s,
         )
         site = Site(self.settings, github, self.store, files)
         runner = LocalRunner(self.endpoint)
@@ -181,13 +196,15 @@ def scene(tmp_path_factory: pytest.TempPathFactory, app_key: str) -> Iterator[Sc
         ({"status": 500, "when": "after"}, 3),
         ({"drop": True}, 3),
         ({"drop": True, "when": "after"}, 3),
+        ({"delay_s": 0.5, "drop": True, "when": "after"}, 1),
         ({"status": 403, "message": _LIMIT, "headers": {"retry-after": "0"}}, 3),
         ({"status": 429, "headers": {"retry-after": "0"}}, 3),
         ({"status": 401, "message": "Bad credentials"}, 1),
     ],
 )
 def test_whatever_request_fails_a_job_makes_one_of_each(scene: Scene, what: dict[str, object], times: int) -> None:
-    job, number = scene.job(what, times, _FINAL.get(what.get("status"), ()))
+    spared = (".git/",) if "delay_s" in what else _FINAL.get(what.get("status"), ())  # git waits a minute
+    job, number = scene.job(what, times, spared, 0.25 if "delay_s" in what else 30.0)
     assert job.ending is not None and job.ending.outcome is Outcome.PROPOSED, job.ending
     assert len(scene.failing.failed) > 15, scene.failing.failed
     (pull,) = [pull for pull in scene.repo.pulls() if f"Fixes #{number}" in (pull.body or "")]
@@ -196,3 +213,23 @@ def test_whatever_request_fails_a_job_makes_one_of_each(scene: Scene, what: dict
     (told,) = scene.repo.comments(number)
     assert f"#{pull.number}" in told.body and "Proven" in told.body
     assert [check.conclusion for check in scene.repo.checks(pull.head_sha)] == ["success"]
+
+
+def test_a_conversation_that_is_locked_meanwhile_keeps_nobody_from_the_pull_request(scene: Scene) -> None:
+    job, number = scene.job(meanwhile=lambda number: ("/git/trees", lambda: scene.repo.lock(number)))
+    assert job.ending is not None and job.ending.outcome is Outcome.PROPOSED
+    assert [pull.number for pull in scene.repo.pulls() if f"Fixes #{number}" in (pull.body or "")] == [
+        job.artefacts.pull_number
+    ]
+
+
+def test_a_repository_that_is_archived_meanwhile_is_named(scene: Scene) -> None:
+    job, _ = scene.job(
+        meanwhile=lambda _: ("POST /api/v3/repos/acme/faulty/git/trees", partial(scene.repo.change, archived=True))
+    )
+    try:
+        assert job.ending is not None and job.ending.outcome is Outcome.BLOCKED
+        assert "archived" in job.ending.reason and "could not be told" in job.ending.reason
+        assert job.ending.next_step == "Unarchive it, then ask again"
+    finally:
+        scene.repo.change(archived=False)

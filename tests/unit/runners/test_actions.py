@@ -23,6 +23,7 @@ import uvicorn
 from cryptography.hazmat.primitives.asymmetric import rsa
 from pydantic import SecretStr
 from starlette.applications import Starlette
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -63,8 +64,13 @@ class Line:
 
     app: ASGIApp
     faults: dict[str, list[str]]
+    model_url: str
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if dict(scope["headers"]).get(b"host") == b"model.example":
+            await self._ask_the_model(Request(scope, receive), send)
+            return
+        scope["path"] = scope["path"].removeprefix("/smith")
         waiting = self.faults.get(scope["path"].rpartition("/")[2], [])
         fault = waiting.pop(0) if waiting else ""
         if fault == "cut":
@@ -74,6 +80,12 @@ class Line:
             await Response("<html>", int(fault))(scope, receive, send)
         else:
             await self.app(scope, receive, send)
+
+    async def _ask_the_model(self, request: Request, send: Send) -> None:
+        async with httpx.AsyncClient(trust_env=False) as http:
+            url = f"{self.model_url}/{request.url.path.partition('/v1/')[2]}"
+            said = await http.post(url, content=await request.body())
+        await Response(said.content, media_type=said.headers["content-type"])(request.scope, request.receive, send)
 
 
 @dataclass
@@ -87,6 +99,8 @@ class Place:
     folder: Path
     events: list[dict[str, Any]] = field(default_factory=list)
     stopped: threading.Event = field(default_factory=threading.Event)
+    proxy: str = ""
+    """What leads to it, and to the model at ``model.example``."""
     faults: dict[str, list[str]] = field(default_factory=dict)
     """See ``Line``."""
     interrupted: threading.Event = field(default_factory=threading.Event)
@@ -142,16 +156,17 @@ Use = Callable[[Place], Awaitable[None]]
 
 
 @pytest.fixture
-def play(hub_scene: Scene, spec: RunSpec, tmp_path: Path) -> Callable[[Use], None]:
-    """Runs a scene at an open door."""
+def play(hub_scene: Scene, spec: RunSpec, tmp_path: Path) -> Callable[..., None]:
+    """Runs a scene at an open door, with an address of its own or one that only a proxy knows."""
 
     @asynccontextmanager
-    async def open_door() -> AsyncIterator[Place]:
+    async def open_door(public: str) -> AsyncIterator[Place]:
         with socket.create_server(("127.0.0.1", 0)) as listening:
-            url = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            here = f"http://127.0.0.1:{listening.getsockname()[1]}"
+            url = public or here
             door = Door(WorkflowTokens(by_web(hub_scene.devhub.url).issuer, url))
-            place = Place(hub_scene, spec, url, door, tmp_path)
-            app = Line(Starlette(routes=door.routes()), place.faults)
+            place = Place(hub_scene, spec, url, door, tmp_path, proxy=here)
+            app = Line(Starlette(routes=door.routes()), place.faults, spec.model.base_url)
             server = uvicorn.Server(uvicorn.Config(app, log_config=None, lifespan="off"))
             serving_it = asyncio.create_task(server.serve(sockets=[listening]))
             try:
@@ -160,9 +175,9 @@ def play(hub_scene: Scene, spec: RunSpec, tmp_path: Path) -> Callable[[Use], Non
                 server.should_exit = True
                 await serving_it
 
-    def run(use: Use) -> None:
+    def run(use: Use, public: str = "") -> None:
         async def main() -> None:
-            async with open_door() as place:
+            async with open_door(public) as place:
                 await use(place)
 
         asyncio.run(main())
@@ -200,6 +215,22 @@ def test_a_run_goes_there_and_comes_back(play: Callable[[Use], None]) -> None:
         os.close(busy)
 
     play(use)
+
+
+def test_a_runner_behind_a_proxy_finds_a_service_below_a_path(
+    play: Callable[..., None], spec: RunSpec, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def use(place: Place) -> None:
+        monkeypatch.setenv("HTTP_PROXY", place.proxy)
+        place.spec = spec.model_copy(
+            update={"model": spec.model.model_copy(update={"base_url": "http://model.example/v1"})}
+        )
+        before = earlier(place)
+        waiting = asyncio.create_task(place.sent())
+        await place.carried(await place.started(before))
+        assert (await waiting).summary == "It skips one: widget.py:2"
+
+    play(use, "http://service.example/smith")
 
 
 def test_a_poor_line_is_borne(play: Callable[[Use], None]) -> None:
