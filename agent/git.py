@@ -159,6 +159,8 @@ class Git:
         git_dir.mkdir(parents=True, exist_ok=True, mode=0o700)  # other people's private code
         argv = ["git", "init", "--quiet", "--bare", "--template=", "--", str(git_dir)]
         finished = process.run(argv, env=environment(), limits=_LOCAL, split_stderr=True)
+        if no_room(finished):
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(git_dir))
         if not finished.ok:
             raise BugError("git init failed", why=first_line(finished.stderr))
         return cls(git_dir)

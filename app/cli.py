@@ -17,6 +17,7 @@ from app.entry import INTERRUPTED
 
 if TYPE_CHECKING:
     from agent.errors import GraftsmithError
+    from sandbox import SandboxError
 
 PROVEN, ENDED, USAGE, OUR_BUG = 0, 1, 2, 3
 """Exit codes: proven · ended without success, with the outcome named · usage or configuration · a bug of ours."""
@@ -116,11 +117,11 @@ def main() -> None:
         sys.stderr.close()
         code = ENDED
     except Exception as error:  # the one catch-all of this process
-        code = _failed(unexpected(error), f"{type(error).__name__}: {error}")
+        code = unexpected(error)
     sys.exit(code if isinstance(code, int) else PROVEN)
 
 
-def _told(code: int, error: GraftsmithError) -> int:
+def _told(code: int, error: GraftsmithError | SandboxError) -> int:
     from app.terminal import say
 
     say(f"graftsmith: {error}", err=True)
@@ -137,14 +138,18 @@ def _failed(code: int, what: str, why: str = "", todo: str = "") -> int:
 
 def unexpected(error: Exception) -> int:
     """Tell an error that no part foresaw; returns the exit code."""
-    from agent.errors import disk_full
+    from agent.errors import OperatorError, disk_full
+    from sandbox import SandboxError
 
     if disk_full(error):
-        click.echo("graftsmith: The disk is full. Make room in GRAFTSMITH_STATE_DIR, then try again.", err=True)
-        return USAGE
+        return _told(USAGE, OperatorError("The disk is full", todo="Make room in GRAFTSMITH_STATE_DIR, then try again"))
+    if isinstance(error, SandboxError):  # a program that we need is not there, or nothing isolates commands here
+        return _told(USAGE, error)
     traceback.print_exception(error)
     click.echo("graftsmith: This is a bug of ours, not of your code. Please report it with the lines above.", err=True)
-    return OUR_BUG
+    return _failed(
+        OUR_BUG, f"{type(error).__name__}: {error}", "This is a bug of ours", "Report it, with the traceback"
+    )
 
 
 if __name__ == "__main__":

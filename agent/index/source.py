@@ -16,6 +16,7 @@ from typing import NamedTuple, Protocol
 from agent.git import user_git
 from agent.git_errors import NotARepository
 from agent.index import rules
+from sandbox import CommandNotFound
 
 
 class File(NamedTuple):
@@ -122,7 +123,7 @@ def _ignored(root: Path) -> frozenset[str]:
         return frozenset()
     try:
         listed = user_git(here, ["ls-files", "-z", "--others", "--ignored", "--exclude-standard", "--directory"])
-    except NotARepository:
+    except (NotARepository, CommandNotFound):
         return frozenset()
     return frozenset(os.fsdecode(path) for path in listed.split(b"\0") if path)
 

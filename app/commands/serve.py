@@ -10,7 +10,7 @@ from app import server, wiring
 from app.greeting import greet, needs
 from app.logs import set_up_logging
 from app.settings import Settings, load
-from sandbox import SandboxUnavailable, open_sandbox
+from sandbox import doctor
 
 _log = logging.getLogger("app.serve")
 
@@ -34,17 +34,13 @@ def serve_command() -> None:
     set_up_logging(settings.log_level)
     service = wiring.build(settings, port=settings.port)
     if settings.runner == "local":
-        _tell_isolation()
+        _tell_machine()
     greet(service.github, needs(settings))
     server.serve(service.app, host=settings.host, port=settings.port)
 
 
-def _tell_isolation() -> None:
-    """Nobody should learn from the first job's report that commands are not isolated here, or only weakly."""
-    try:
-        isolation = open_sandbox().isolation
-    except SandboxUnavailable as error:
-        _log.error("no test can be run on this machine: %s", error)
-        return
-    level, grade = (logging.WARNING, " (weaker than it could be)") if isolation.degraded else (logging.INFO, "")
-    _log.log(level, "tests are isolated by %s%s; `graftsmith doctor` says more", isolation.detail, grade)
+def _tell_machine() -> None:
+    """Nobody should learn from the first job's report that commands are not isolated here, or that git is missing."""
+    for check in doctor.examine():
+        level = logging.INFO if check.ok else logging.ERROR if check.needed else logging.WARNING
+        _log.log(level, "%s: %s%s", check.name, check.detail, f" ({check.todo})" if check.todo else "")

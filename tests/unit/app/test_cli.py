@@ -15,6 +15,7 @@ from click.testing import CliRunner
 
 from agent.model.scripted import serve as serve_script
 from app.cli import OUR_BUG, SECTIONS, USAGE, cli, unexpected
+from sandbox import CommandNotFound, process
 
 GRAFTSMITH = str(Path(sys.executable).parent / "graftsmith")
 
@@ -97,6 +98,10 @@ def test_what_nobody_foresaw_is_a_bug_of_ours_and_a_full_disk_is_none(capsys: py
     assert "ValueError: x" in (said := capsys.readouterr().err) and "bug of ours" in said
     assert unexpected(OSError(errno.ENOSPC, "No space left on device")) == USAGE
     assert "Traceback" not in (said := capsys.readouterr().err) and "GRAFTSMITH_STATE_DIR" in said
+    with pytest.raises(CommandNotFound) as missing:
+        process.run(["/nowhere/git"])
+    assert unexpected(missing.value) == USAGE
+    assert "Traceback" not in (said := capsys.readouterr().err) and "/nowhere/git" in said and "Install it" in said
 
 
 def test_a_folder_that_is_no_repository_is_a_usage_error(tmp_path: Path) -> None:
