@@ -7,6 +7,8 @@ may happen in another process or on another machine. Bytes travel as base64.
 from agent.types.base import Value
 from agent.types.change import ChangeSet, FileChange, FileMode
 from agent.types.evidence import (
+    HUNK_CHARS,
+    MISSED_PLACES,
     Caller,
     Check,
     Comparison,
@@ -27,6 +29,8 @@ from agent.types.spec import Budget, Commands, Mode, ModelEndpoint, Price, RunSp
 
 __all__ = [
     "BROKEN_OFF",
+    "HUNK_CHARS",
+    "MISSED_PLACES",
     "START",
     "Budget",
     "CallUsage",

@@ -6,7 +6,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from enum import StrEnum
-from typing import Literal
+from typing import Final, Literal
 
 from pydantic import Field
 
@@ -132,6 +132,10 @@ class Proof(Value):
         return self.on_base == TestOutcome.PASSED and self.on_head == TestOutcome.PASSED
 
 
+HUNK_CHARS: Final = 4_000
+"""Of the change that a finding about tests is shown with."""
+
+
 class IntegrityFinding(Value):
     """A change that could make tests say less than before."""
 
@@ -179,6 +183,10 @@ class Place(Value):
     path: str
     start: int
     end: int
+
+
+MISSED_PLACES: Final = 30
+"""That are told."""
 
 
 class Coverage(Value):

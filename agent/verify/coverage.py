@@ -14,7 +14,7 @@ from importlib import resources
 from typing import Final
 
 from agent.tree import Draft
-from agent.types import Coverage, TestRun
+from agent.types import MISSED_PLACES, Coverage, TestRun
 from agent.verify.harness import Harness, Watch
 from agent.verify.impact import file_of
 from agent.verify.javascript_lines import SUFFIXES, UNSEEN, read, watch
@@ -22,7 +22,6 @@ from agent.verify.lines import Lines, Seen, changed, code_lines, places
 from agent.verify.paths import is_test
 from agent.verify.toolchains.base import REPORTS, WATCH, Collected
 
-SHOWN: Final = 30
 QUICK_S: Final = 10.0
 """A suite that takes less is run whole; of a slower one the tests that reach the change by imports."""
 LONGEST_S: Final = 30.0
@@ -105,8 +104,8 @@ def of_change(draft: Draft, observed: Observed) -> Coverage:
     return Coverage(
         lines=sum(map(len, new.values())),
         ran=sum(len(lines & seen[path].ran) for path, lines in new.items()),
-        missed=tuple(missed[:SHOWN]),
-        more=max(0, len(missed) - SHOWN),
+        missed=tuple(missed[:MISSED_PLACES]),
+        more=max(0, len(missed) - MISSED_PLACES),
         tests=observed.tests,
         absent=observed.absent,
     )

@@ -42,7 +42,7 @@ from typing import Any, Final
 from agent.git import GITLINK
 from agent.plan import leave
 from agent.tree import BaseTree, Draft
-from agent.types import IntegrityFinding, Plan
+from agent.types import HUNK_CHARS, IntegrityFinding, Plan
 from agent.verify import inside, other_tests, python_tests, surroundings
 from agent.verify.hooks import hooks
 from agent.verify.paths import is_ci, is_test, is_test_config
@@ -50,7 +50,6 @@ from agent.verify.python_tests import Module, Problem
 
 __all__ = ["check", "is_test", "is_test_config"]
 
-HUNK_LIMIT: Final = 4_000
 _DIFF_LINES: Final = 6_000
 
 
@@ -445,7 +444,7 @@ def _middle(before: list[str], after: list[str]) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= HUNK_LIMIT else f"{text[:HUNK_LIMIT]}\n… {len(text) - HUNK_LIMIT} characters more"
+    return text if len(text) <= HUNK_CHARS else f"{text[:HUNK_CHARS]}\n… {len(text) - HUNK_CHARS} characters more"
 
 
 def _touches(span: tuple[int, int] | None, start: int, end: int) -> bool:

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from agent.plan import leave
-from agent.types import Evidence, IntegrityFinding, Plan, ReviewFinding
-from agent.verify.integrity import HUNK_LIMIT
+from agent.types import HUNK_CHARS, Evidence, IntegrityFinding, Plan, ReviewFinding
 from app.report import markdown as md
 from app.report.facts import Review
 
@@ -71,7 +70,7 @@ def _acknowledging(evidence: Evidence) -> str:
 
 
 def _is_cut(evidence: Evidence) -> bool:
-    limit = min(_room(evidence), HUNK_LIMIT)
+    limit = min(_room(evidence), HUNK_CHARS)
     return any(md.size(finding.hunk) > limit for finding in evidence.integrity)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.types import Caller, Check, Coverage, Evidence, Finding, Impact, Place, SuiteStatus, TestRun
-from agent.verify.coverage import SHOWN
+from agent.types import MISSED_PLACES, Caller, Check, Coverage, Evidence, Finding, Impact, Place, SuiteStatus, TestRun
 from app.report import markdown as md
 from app.report import words
 
@@ -131,7 +130,7 @@ def _coverage(coverage: Coverage | None) -> str:
     said = words.coverage(coverage) if coverage else ""
     if not said or coverage is None or not coverage.missed:
         return f"{said}." if said else ""
-    places = md.bullets(coverage.missed, lambda place: md.code(_span(place)), more=coverage.more, most=SHOWN)
+    places = md.bullets(coverage.missed, lambda place: md.code(_span(place)), more=coverage.more, most=MISSED_PLACES)
     return md.details(f"{said}; not these", "\n".join(places))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from functools import cache
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,6 +12,9 @@ from hypothesis import strategies as st
 from agent.history import cut_back, tokens
 from agent.model.tokens import estimate_tokens
 from agent.model.types import Message, ToolCall
+
+COUNT = cache(estimate_tokens)
+"""As the loop counts: the same texts over and over."""
 
 HEAD = [Message.system("You work."), Message.user("The task is this."), Message.user("Begin with the plan.")]
 
@@ -45,18 +49,18 @@ def unanswered(messages: Sequence[Message]) -> set[str]:
 @given(CONVERSATIONS, st.integers(50, 6_000), st.data())
 def test_whatever_is_cut_the_conversation_is_sound(messages: list[Message], room: int, data: st.DataObject) -> None:
     kept = data.draw(st.lists(st.sampled_from(messages), max_size=2))
-    cut = cut_back(messages, room, estimate_tokens, kept=kept, seed="seed")
-    assert (cut == messages) if tokens(messages, estimate_tokens) <= room else (len(cut) <= len(messages))
+    cut = cut_back(messages, room, COUNT, kept=kept, seed="seed")
+    assert (cut == messages) if tokens(messages, COUNT) <= room else (len(cut) <= len(messages))
     assert cut[:3] == HEAD
     assert all(message in cut for message in kept)
     assert unanswered(cut) == set()
-    assert cut_back(messages, room, estimate_tokens, kept=kept, seed="seed") == cut, "the same in a replay"
+    assert cut_back(messages, room, COUNT, kept=kept, seed="seed") == cut, "the same in a replay"
 
 
 def test_large_results_go_first_the_largest_before_the_oldest() -> None:
     messages = [*HEAD, *turn(1, 300), *turn(2, 1_500), *turn(3, 10), *turn(4, 400), *turn(5, 400)]
-    room = tokens(messages, estimate_tokens) - 1
-    cut = cut_back(messages, room, estimate_tokens)
+    room = tokens(messages, COUNT) - 1
+    cut = cut_back(messages, room, COUNT)
     assert len(cut) == len(messages)
     shortened = [message.tool_call_id for message in cut if "left out to save room" in message.content]
     assert shortened == ["2.0"]
@@ -65,7 +69,7 @@ def test_large_results_go_first_the_largest_before_the_oldest() -> None:
 def test_then_the_oldest_turns_become_a_digest() -> None:
     messages = [*HEAD, *(message for number in range(20) for message in turn(number, 60))]
     plan, verdict = messages[len(HEAD)], messages[-8]
-    cut = cut_back(messages, 2_500, estimate_tokens, kept=(plan, verdict), seed="seed")
+    cut = cut_back(messages, 2_500, COUNT, kept=(plan, verdict), seed="seed")
     digest = cut[3].content
     assert digest.startswith("Earlier turns, left out to save room")
     assert "<<<turns " in digest
@@ -80,7 +84,7 @@ def test_arguments_that_nobody_can_read_have_a_line_too() -> None:
     odd = [ToolCall(id=text[:9], name="read", arguments=text) for text in ("[" * 100_000, '{"path": ', "5", "")]
     turns = [[Message.assistant("", [call]), Message.tool(call, "wrong arguments")] for call in odd]
     messages = [*HEAD, *(message for each in turns for message in each), *turn(1, 60), *turn(2, 60)]
-    digest = cut_back(messages, 600, estimate_tokens)[3].content
+    digest = cut_back(messages, 600, COUNT)[3].content
     assert digest.count("- read(): wrong arguments") == 4
 
 
@@ -113,14 +117,14 @@ def test_a_line_of_the_digest_says_what_the_call_was_about_and_what_was_said_wit
         *(Message.assistant("", [long]), Message.tool(long, "r" * 201)),
     ]
     messages = [*HEAD, *turns, *turn(1, 60), *turn(2, 60)]
-    once = cut_back(messages, 500, estimate_tokens)
+    once = cut_back(messages, 500, COUNT)
     line = (
         "- any(name=C.add, to=plus, query=adding, text=a + b, glob=*.py, command=make lint, tests=['test_a'], step=2, "
         "claim=done, start=3, end=9): - a list"
     )
     other = f"- read(path={'x' * 60}, query={'y' * 60}…): {'r' * 200}…"
     assert lines_of(once) == [line, other]
-    again = cut_back([*once, *turn(3, 60), *turn(4, 60)], 500, estimate_tokens)
+    again = cut_back([*once, *turn(3, 60), *turn(4, 60)], 500, COUNT)
     assert lines_of(again)[:3] == [line, other, "- you said: Turn 1."]
 
 
@@ -138,6 +142,6 @@ def test_digests_are_joined_and_stay_short() -> None:
 
 def test_at_last_the_newest_results_are_shortened() -> None:
     messages = [*HEAD, *turn(1, 2_000)]
-    cut = cut_back(messages, 500, estimate_tokens)
+    cut = cut_back(messages, 500, COUNT)
     assert "left out" in cut[-1].content
     assert cut[:-1] == messages[:-1]
