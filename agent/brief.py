@@ -19,7 +19,7 @@ from agent.tree import Draft
 from agent.types import Evidence, Plan, PlanStep, RunSpec, SuiteStatus, Task, TestOutcome, TestRun
 from agent.verify.harness import Aside
 from agent.verify.report import gist
-from sandbox.text import clean
+from sandbox.text import clean, shorten
 from sandbox.types import End
 
 CONTEXT_TOKENS = 4_000
@@ -34,6 +34,7 @@ _DIFF_CHARS = 30_000
 _PULLED_CHARS = 12_000
 """About 3,000 tokens, sent with every call."""
 _SHOWN = 20
+_COMMAND_SHOWN = 200
 _REASONS = 3
 """So many of what most tests failed for before are told: often it is the machine."""
 _FEW_FAILING = 6
@@ -98,6 +99,8 @@ def test_report(run: TestRun, seed: str, *, baseline: bool = False) -> str:
     counts += f", {skipped} skipped" if skipped else ""
     head = f"{run.status.value}: {counts}, in {run.seconds:.1f} s"
     parts = [head + (f" ({run.detail})" if run.detail else "")]
+    if baseline and run.command:
+        parts.append(fence("command", "runs them all", _line(run.command), seed))
     failed = sorted(run.failed)
     if failed and baseline:
         parts.append("Already failing, not your doing unless the task says so: " + _by_file(failed))
@@ -185,4 +188,11 @@ def _by_file(tests: Sequence[str]) -> str:
     if len(tests) <= _FEW_FAILING:
         return ", ".join(tests)
     files = Counter(test.partition("::")[0] for test in tests).most_common()
+    if len(files) == len(tests):  # one each, as where files can't be loaded: a number would tell nothing
+        return listed(tests, _FEW_FAILING)
     return listed([f"{file} ({count})" for file, count in files], _SHOWN)
+
+
+def _line(command: Sequence[str]) -> str:
+    """What a person would type; a command may be a whole script."""
+    return shorten(command[2] if command[:2] == ("sh", "-c") else " ".join(command), _COMMAND_SHOWN)

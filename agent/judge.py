@@ -140,13 +140,18 @@ def _comparison(comparison: Comparison, final: TestRun) -> list[str]:
 
 
 def _listed(what: str, tests: Sequence[str], messages: Mapping[str, str]) -> list[str]:
-    found = [
-        f"`{test}` {what}:{_said(messages.get(test, 'no message'), in_full=at < _IN_FULL)}"
-        for at, test in enumerate(tests[:_SHOWN])
-    ]
+    shown = tests[:_SHOWN]
+    full = _told_in_full(shown)
+    found = [f"`{test}` {what}:{_said(messages.get(test, 'no message'), in_full=test in full)}" for test in shown]
     if len(tests) > _SHOWN:
         found.append(f"… and {len(tests) - _SHOWN} more of the kind: {_names(tests[_SHOWN:])}")
     return found
+
+
+def _told_in_full(tests: Sequence[str]) -> Collection[str]:
+    """One case of a test stands for all of them: their messages repeat its source."""
+    firsts = {test.partition("[")[0]: test for test in reversed(tests)}
+    return sorted(firsts.values(), key=tests.index)[:_IN_FULL]
 
 
 def _said(message: str, *, in_full: bool) -> str:

@@ -40,7 +40,7 @@ class Watch:
                 self._note(f"{event['tool']}: {len(event['found']) + event['more']} new")
             case "test_run" if event.get("name") not in words.PARTS:
                 run = event["run"]
-                counts = f"{run['passed']} passed, {len(run['failed'])} failed"
+                counts = f"{run['passed']} passed, {words.failures(run)} failed"
                 self._note(counts if run["passed"] or run["failed"] else str(run["status"]))
             case "tool_result":
                 self._now(f"{event['name']}{'' if event['ok'] else ' (refused)'}")

@@ -19,6 +19,14 @@ _BUILD_FILES = frozenset(
 )
 
 
+# New tests of compiled projects run only where they are listed, often in the folder of the tests themselves.
+_LISTS = frozenset(
+    {
+        *("cmakelists.txt", "meson.build", "makefile.am", "makefile.in", "makefile", "build", "build.bazel"),
+        *("sconscript", "wscript", "xmake.lua", "premake5.lua", "subdir.mk", "kbuild"),
+    }
+)
+
 SAY_WHY = "call plan again with the file and `test_changes` in one of its steps"
 
 
@@ -45,10 +53,26 @@ def writable(context: ToolContext, path: str) -> str:
     if path not in context.draft.base.entries or leave(context.plan, path):
         return path
     name = path.rsplit("/", 1)[-1].lower()
+    way_out = "finish with needs_input and say so" if context.approved else f"say why: {SAY_WHY}"
+    if name in _LISTS and is_test(path):
+        raise TestProtected(
+            f"{path} decides which tests are built and run, so a maintainer has to agree to a change of it",
+            todo=f"To add yours to its list, {way_out}",
+        )
     if is_test(path) or (is_test_config(path) and name not in _BUILD_FILES):
         raise TestProtected(
             f"{path} is {'an existing test' if is_test(path) else 'test configuration'} and stays as it is",
-            todo="Put new tests into a new file beside it; if the task itself asks for a change here, "
-            + ("finish with needs_input and say so" if context.approved else f"say why: {SAY_WHY}"),
+            todo=f"Put new tests into a new file beside it{_to_list(context, path)}; "
+            f"if the task itself asks for a change here, {way_out}",
         )
     return path
+
+
+def _to_list(context: ToolContext, path: str) -> str:
+    """What else a new test beside ``path`` takes, where the folder says which tests there are."""
+    folder = path.rpartition("/")[0]
+    beside = (known for known in context.draft.base.entries if known.rpartition("/")[0] == folder)
+    lists = next((known for known in sorted(beside) if known.rsplit("/", 1)[-1].lower() in _LISTS), "")
+    if not lists or not is_test(lists) or context.approved:
+        return ""
+    return f" and list it in {lists}, which takes a step of the plan with that file and `test_changes`"

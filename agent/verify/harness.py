@@ -43,6 +43,8 @@ _TAKE_UP: Final = 'to=$1 from=$2; shift 2; [ -e "$to" ] || cp -a "$from" "$to" 2
 _CLOCK_SLACK_S: Final = 2.0
 _RERUNS: Final = 3
 _RERUN_LIMIT: Final = 20
+_NAMED: Final = 50
+"""Failing tests that an event names; it counts the others."""
 """More new failures than these are no flakes: they are not run again."""
 
 
@@ -502,6 +504,7 @@ def _summary(run: TestRun) -> Mapping[str, object]:
         "exit_code": run.exit_code,
         "seconds": run.seconds,
         "passed": len(run.passed),
-        "failed": sorted(run.failed)[:50],
+        "failed": sorted(run.failed)[:_NAMED],
+        "more": max(0, len(run.failed) - _NAMED),
         "log_file": run.log_file,
     }

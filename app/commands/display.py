@@ -76,7 +76,7 @@ class _Progress:
         elif kind == "test_run":
             run, kept = event["run"], ", as an earlier run measured it" if event.get("kept") else ""
             self._console.print(
-                f"    tests: {run['status']}, {run['passed']} passed, {len(run['failed'])} failed{kept}"
+                f"    tests: {run['status']}, {run['passed']} passed, {words.failures(run)} failed{kept}"
             )
         elif kind == "check" and event["found"]:
             self._console.print(f"    {escape(event['tool'])}: {len(event['found']) + event['more']} new finding(s)")
@@ -105,7 +105,7 @@ def result(
     console.print(f"\n[bold {colour}]{ended}:[/] {escape(result.reason)}")
     if result.next_step:
         console.print(f"Next: {escape(result.next_step)}")
-    if result.summary:
+    if result.summary and result.summary != result.reason:
         console.print(f"\n{escape(result.summary)}")
     if result.plan and result.outcome is Outcome.PLANNED:
         plan(console, result.plan)
@@ -115,7 +115,7 @@ def result(
     for finding in result.review:
         line = "" if finding.line is None else f":{finding.line}"
         done = " (reworked since)" if finding.reworked else ""
-        said = f"{finding.problem} {finding.advice}".strip()
+        said = " → ".join(filter(None, (finding.problem.strip(), finding.advice.strip())))
         console.print(f"[yellow]review, {finding.severity}{done}:[/] {escape(finding.path)}{line}: {escape(said)}")
     for change in result.change_set.changes:
         what = "deleted" if change.content is None else "changed"

@@ -10,6 +10,7 @@ from typing import Any
 import click
 
 from agent.record import events_file, read_events
+from app.report import words
 from app.terminal import all_cleaned
 from sandbox.text import shorten
 
@@ -68,7 +69,7 @@ def _test_run(event: dict[str, Any], limit: int | None) -> str:
     failed = f", failed: {', '.join(run['failed'][:5])}" if run["failed"] else ""
     kept = ", measured by an earlier run" if event.get("kept") else ""
     return (
-        f"tests {run['status']}: {run['passed']} passed, {len(run['failed'])} failed, {run['seconds']} s{failed}{kept}"
+        f"tests {run['status']}: {run['passed']} passed, {words.failures(run)} failed, {run['seconds']} s{failed}{kept}"
     )
 
 

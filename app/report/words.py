@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 from agent.types import Comparison, Coverage, Evidence, Impact, Outcome, SuiteStatus, TestOutcome, TestRun, Usage
 from app.report import markdown as md
@@ -71,6 +72,11 @@ def counts(run: TestRun) -> Mapping[str, int]:
         "skipped": len(run.ids(TestOutcome.SKIPPED)),
         "expected failures": len(run.ids(TestOutcome.XFAILED)),
     }
+
+
+def failures(run: Mapping[str, Any]) -> int:
+    """How many tests failed, of the event of a run, which names only the first of them."""
+    return len(run["failed"]) + int(run.get("more", 0))
 
 
 def tests_in_short(run: TestRun | None) -> str:

@@ -129,19 +129,27 @@ def needed(files: Files, extras_: Sequence[str]) -> tuple[str, ...]:
     base: list[object] = [*_strings(project.get("dependencies")), *_literal(setup_py, "install_requires", list)]
     base += _lines(section("options").get("install_requires", ""))
     base += poetry.requirements(poetry_table)
-    own, pending, seen = _canonical(project_name(files)), list(extras_), set[str]()
+    own, pending, seen = project_name(files), list(extras_), set[str]()
     while pending:
         extra = pending.pop()
         if extra in seen:
             continue
         seen.add(extra)
         for requirement in _strings(optional.get(extra)):
-            itself = re.fullmatch(r"([\w.-]+)\s*\[([\w.,\s-]+)\]", requirement)
-            if itself and _canonical(itself.group(1)) == own:
-                pending += [name.strip() for name in itself.group(2).split(",")]
-            else:
+            itself = _itself(requirement, own)
+            if itself is None:
                 base.append(requirement)
+            else:
+                pending += itself
     return _sendable(dict.fromkeys(_strings(base)))
+
+
+def _itself(requirement: str, own: str) -> list[str] | None:
+    """The extras that a project called ``own`` names of itself (``own[a,b]``); ``None`` for any other requirement."""
+    named = re.fullmatch(r"([\w.-]+)\s*(?:\[([\w.,\s-]*)\])?", requirement.strip())
+    if not own or not named or _canonical(named.group(1)) != _canonical(own):
+        return None
+    return re.findall(r"[\w.-]+", named.group(2) or "")
 
 
 def needed_to_build(files: Files) -> tuple[str, ...]:
@@ -208,8 +216,9 @@ def extras(files: Files) -> tuple[str, ...]:
     declared += _setup_py_extras(text(files, "setup.py"))
     base = _table(_table(_table(project, "tool"), "tox"), "env_run_base")
     of_tox = (*_strings(base.get("extras")), *_tox_extras(text(files, "tox.ini")))
-    by_tox = (name for name in of_tox if name in declared)
-    return tuple(dict.fromkeys((*_for_tests(declared), *by_tox)))
+    of_groups = (name for requirement in _grouped(files) for name in _itself(requirement, project_name(files)) or ())
+    named = (name for name in (*of_tox, *of_groups) if name in declared)
+    return tuple(dict.fromkeys((*_for_tests(declared), *named)))
 
 
 def requirement_files(files: Files) -> tuple[str, ...]:
@@ -225,11 +234,17 @@ def _named_files(name: str) -> Iterator[str]:
 
 
 def groups(files: Files) -> tuple[str, ...]:
-    """Requirements of the dependency groups (PEP 735) that look like test dependencies.
+    """Requirements of the dependency groups (PEP 735) that look like test dependencies, without the project itself:
+    an index has some other version of it. The extras that it is named with are among ``extras``.
 
     They are written out because pip has ``--group`` only since 25.1, and a virtual environment gets the pip that came
     with its Python.
     """
+    own = project_name(files)
+    return tuple(requirement for requirement in _grouped(files) if _itself(requirement, own) is None)
+
+
+def _grouped(files: Files) -> tuple[str, ...]:
     declared = _table(_pyproject(files), "dependency-groups")
     known = {_canonical(name): entries for name, entries in declared.items() if isinstance(entries, list)}
     found = [r for name in _for_tests(declared) for r in _group(known, _canonical(name), frozenset())]
@@ -320,14 +335,23 @@ def _tox(config: str, key: str) -> list[str]:
 
 
 def _setup_py_extras(source: str) -> Sequence[str]:
-    """Keys of a literal ``extras_require={...}``; what is computed is not guessed."""
+    """Keys of ``extras_require`` where it is written out; what is computed is not guessed."""
     dicts = [value for value in _keywords(source, "extras_require") if isinstance(value, ast.Dict)]
     return [k.value for d in dicts for k in d.keys if isinstance(k, ast.Constant) and isinstance(k.value, str)]
 
 
 def _keywords(source: str, name: str) -> Iterator[ast.expr]:
-    """What calls in ``source`` pass as the argument ``name``."""
-    return (node.value for node in _nodes(source) if isinstance(node, ast.keyword) and node.arg == name)
+    """What calls in ``source`` pass as the argument ``name``; a variable stands for what the file gives it."""
+    nodes = tuple(_nodes(source))
+    given = {
+        target.id: node.value
+        for node in nodes
+        if isinstance(node, ast.Assign)
+        for target in node.targets
+        if isinstance(target, ast.Name)
+    }
+    passed = (node.value for node in nodes if isinstance(node, ast.keyword) and node.arg == name)
+    return (given.get(value.id, value) if isinstance(value, ast.Name) else value for value in passed)
 
 
 def _nodes(source: str) -> Iterator[ast.AST]:

@@ -38,9 +38,9 @@ def test_a_stage_that_comes_again_adds_up_and_stands_last() -> None:
 def test_tests_and_tools_are_told() -> None:
     watch = Watch(began=0.0)
     watch.see(stage(Stage.VERIFY, 0.0))
-    watch.see({"kind": "test_run", "run": {"status": "failing", "passed": 12, "failed": ["a", "b"]}})
+    watch.see({"kind": "test_run", "run": {"status": "failing", "passed": 12, "failed": ["a", "b"], "more": 40}})
     watch.see({"kind": "tool_result", "name": "edit", "ok": False})
-    assert watch.progress.stages[0].note == "12 passed, 2 failed"
+    assert watch.progress.stages[0].note == "12 passed, 42 failed"
     assert watch.progress.now == "edit (refused)"
 
 

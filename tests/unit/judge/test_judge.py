@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -144,6 +145,16 @@ def test_of_many_failures_only_some_are_told_at_length() -> None:
     assert found.count("where 2 = f()") == 3
     assert "`t::4` passed before and fails now: assert 2 == 1\n" in found
     assert found.endswith("`t::5` passed before and fails now: Error: boom")
+
+
+def test_one_case_of_a_test_stands_for_the_others() -> None:
+    tests = ("t::f[1]", "t::f[2]", "t::f[3]", "t::g", "t::h[1]", "t::i")
+    messages = {test: f"source of it\nE  {test} failed" for test in tests}
+    final = run(SuiteStatus.FAILING, messages=messages)
+    found = judged(Evidence(final=final, comparison=Comparison(regressed=tests)))
+    told = re.findall(r"source of it\nE  (\S+) failed", found)
+    assert told == ["t::f[1]", "t::g", "t::h[1]"]
+    assert "`t::f[3]` passed before and fails now: t::f[3] failed" in found
 
 
 def test_what_the_plan_excuses_is_accepted_and_not_ready() -> None:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from agent.git import Git
+from agent.index.index import Index
 from agent.tools import REGISTRY, Claim, Conclusion, StepDone, ToolContext, ToolResult, call, offered
+from agent.tree import BaseTree
 from agent.types import FileReason, Plan, PlanStep
+from tests.support.repository import Repository
 
 
 def use(context: ToolContext, name: str, /, **arguments: Any) -> ToolResult:
@@ -316,6 +321,19 @@ def test_existing_tests_are_refused(context: ToolContext) -> None:
         assert "new file" in refused(context, "edit", path=path, edits=[{"search": "2", "replace": "0"}])
         assert "new file" in refused(context, "insert", path=path, anchor="def test_add():", text="    return")
     assert "new file" in refused(context, "move", path="README.md", to="tests/test_calc.py")
+
+
+def test_where_tests_are_listed_the_way_to_list_a_new_one_is_told(tmp_path: Path, index: Index) -> None:
+    origin = Repository(tmp_path / "origin")
+    origin.commit({"tests/a_test.c": "int main(void) { return 0; }\n", "tests/CMakeLists.txt": "add_test(a a_test)\n"})
+    with Git.init(tmp_path / "own.git") as git:
+        base = BaseTree.load(git, git.fetch(origin.url, "refs/heads/main"))
+        context = ToolContext(base.draft(), index, lambda draft, tests: "", lambda draft, line: "")
+        assert "list it in tests/CMakeLists.txt" in refused(context, "delete", path="tests/a_test.c")
+        text = refused(context, "write", path="tests/CMakeLists.txt", content="add_test(b b_test)\n")
+        assert "To add yours to its list, say why" in text
+        context.plan = plan("CMake runs what is listed", "tests/CMakeLists.txt")
+        use(context, "write", path="tests/CMakeLists.txt", content="add_test(b b_test)\n")
 
 
 def test_new_tests_and_build_files_are_welcome(context: ToolContext) -> None:

@@ -330,6 +330,11 @@ PLACES = b"[project]\ndependencies = ['a @ file:./a', './b', '-e .', 'c @ git+ht
     [
         ("pyproject.toml", PEP_621, "a b c"),
         ("setup.py", b"setup(install_requires=['a'], extras_require={'test': ['b']})", "a b"),
+        (
+            "setup.py",
+            b"N = ['a']\nE = {'test': ['b']}\nsetup(install_requires=N, extras_require=E)",
+            "a b",
+        ),
         ("setup.py", b"setup(install_requires=read())", ""),
         ("setup.cfg", SETUP_CFG, "a>=1 b c"),
         ("setup.cfg", b"[options]\ninstall_requires = file: r.txt\n", ""),

@@ -156,9 +156,9 @@ def test_what_a_python_project_needs_for_its_tests() -> None:
     files = Snapshot(
         {
             "pyproject.toml": b"[project]\nname = 'my-pkg'\n[project.optional-dependencies]\n"
-            b"Test = ['a']\ndocs = ['b']\ntrio = []\n[tool.tox.env_run_base]\nextras = ['trio']\n"
-            b"[dependency-groups]\ndev = ['c']\n[build-system]\nrequires = ['setuptools-scm']\n",
-            "setup.py": b"setup(extras_require={'testing': ['x'], 'speed': []})",
+            b"Test = ['a']\ndocs = ['b']\ntrio = []\nfast = []\n[tool.tox.env_run_base]\nextras = ['trio']\n"
+            b"[dependency-groups]\ndev = ['c', 'My_Pkg[fast, gone]']\n[build-system]\nrequires = ['setuptools-scm']\n",
+            "setup.py": b"EXTRAS = {'testing': ['x'], 'speed': []}\nsetup(extras_require=EXTRAS)",
             "setup.cfg": b"[options.extras_require]\ntests =\n    y\nother = z\n",
             "requirements-dev.txt": b"d\n",
             "tox.ini": b"[testenv]\nextras =\n    testing\n    fast: speed\n    gone: nothing\n"
@@ -166,7 +166,7 @@ def test_what_a_python_project_needs_for_its_tests() -> None:
             b"\n[testenv:docs]\ndeps = g\n",
         }
     )
-    assert extras(files) == ("Test", "tests", "testing", "trio", "speed")
+    assert extras(files) == ("Test", "tests", "testing", "trio", "speed", "fast")
     assert groups(files) == ("c",)
     assert tox_deps("[testenv]\ndeps = pytest<9 # why\n") == ("pytest<9",)
     made = steps(files, "pytest")
