@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import posixpath
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -84,16 +85,19 @@ class Named:
 
     there: tuple[Place, ...]
     missing: tuple[str, ...]
-    """Files of the repository with lines that they do not have."""
+    """Lines that a file of the repository does not have, or of a file in one of its folders that is not there."""
 
 
 def places(text: str, base: BaseTree) -> Named:
     """Every ``path:line`` and ``path:line-line`` in ``text`` that means a file of ``base``, each once."""
     there: dict[Place, None] = {}
     missing: dict[str, None] = {}
+    folders = {posixpath.dirname(known) for known in base.entries} - {""}
     for path, start, end in _named(text):
         if path not in base.entries:
-            continue  # a time, a port, a name of something else
+            if posixpath.dirname(path) in folders and posixpath.splitext(path)[1]:
+                missing[f"{path}:{start}"] = None
+            continue  # else a time, a port, a name of something else
         if 1 <= start <= end <= _lines(base, path):
             there[Place(path=path, start=start, end=end)] = None
         else:

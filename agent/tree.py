@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
 from functools import cached_property
 from types import MappingProxyType
 
@@ -25,6 +26,8 @@ MAX_FILE_BYTES = 2 * MIB
 MAX_KEPT_BYTES = 64 * MIB
 """Text of a whole repository that is held in memory at most."""
 _SHOWN = 8
+_COMPARED = 1_000
+"""Names of one folder that a name which is not there is compared with."""
 
 
 @dataclass(frozen=True)
@@ -384,7 +387,11 @@ class Draft:
         same_name = [p for p in self.paths() if p.rsplit("/", 1)[-1] == name]
         if same_name:
             return NotFound(f"{path} does not exist", why=f"There is {_listed(same_name)}", todo="Use the full path")
-        return NotFound(f"{path} does not exist", todo="Use list or search to find it")
+        folder = path[: -len(name)]
+        beside = [p for p in self.paths() if p.startswith(folder) and "/" not in p[len(folder) :]]
+        near = get_close_matches(path, beside[:_COMPARED], n=1, cutoff=0.8)
+        meant = f"You may mean {near[0]}; else use" if near else "Use"
+        return NotFound(f"{path} does not exist", todo=f"{meant} list or search to find it")
 
 
 def _unfit(path: str) -> bool:

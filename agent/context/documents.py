@@ -20,10 +20,14 @@ from agent.paths import is_prose
 
 _ASKED = re.compile(
     r"\b(?:documentation|(?:un)?documented|docs|doc ?strings?|readme|change ?log|changes file|release notes"
+    r"|version history|news (?:file|entry|fragment)"
     r"|document (?:it|this|that|them|these|both|the (?:new|option|behaviou?r|change)))\b",
     re.I,
 )
-_CHANGES = re.compile(r"(?:^|/)(?:changes|changelog|history|news|releases)(?:\.(?:md|rst|txt|adoc))?$", re.I)
+_CHANGES = re.compile(
+    r"(?:^|/)(?:changes|change[-_]?log|(?:version|release)?[-_]?history|news|releases|release[-_]notes)(?:\.(?:md|rst|txt|adoc))?$",
+    re.I,
+)
 _ENTRY = re.compile(r"\s*(?:#+\s*)?[\[`*]*(?:v(?:ersion)?\s?)?(?:\d+\.\d+|unreleased\b|upcoming\b|next\b)", re.I)
 
 _PIECES, _PLACES = 2, 3

@@ -2,7 +2,19 @@
 
 from agent.edit.apply import Edit, edited, inserted, replaced, written
 from agent.edit.match import EditRefused
-from agent.edit.rename import Renamed, renamed
+from agent.edit.rename import Renamed, lines_with, renamed
 from agent.edit.text import NotText, Text
 
-__all__ = ["Edit", "EditRefused", "NotText", "Renamed", "Text", "edited", "inserted", "renamed", "replaced", "written"]
+__all__ = [
+    "Edit",
+    "EditRefused",
+    "NotText",
+    "Renamed",
+    "Text",
+    "edited",
+    "inserted",
+    "lines_with",
+    "renamed",
+    "replaced",
+    "written",
+]

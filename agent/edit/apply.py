@@ -16,10 +16,11 @@ from agent.edit.text import Text
 
 @dataclass(frozen=True)
 class Edit:
-    """Replace the one place where ``search`` stands by ``replace``."""
+    """Replace the one place where ``search`` stands by ``replace``, or each of them."""
 
     search: str
     replace: str
+    everywhere: bool = False
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def edited(path: str, data: bytes, edits: Sequence[Edit]) -> bytes:
     changes = []
     for number, edit in enumerate(edits, 1):
         try:
-            changes.append(_change(path, flat, edit))
+            changes += _changes(path, flat, edit)
         except EditRefused as error:
             if len(edits) == 1:
                 raise
@@ -156,6 +157,25 @@ def written(path: str, data: bytes | None, content: str) -> bytes:
 # ── one edit ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+def _changes(path: str, flat: str, edit: Edit) -> list[_Change]:
+    search, replacement = unified(edit.search), unified(edit.replace)
+    if not edit.everywhere or not search or search == replacement or flat.count(search) < 2:
+        return [_change(path, flat, edit)]
+    if search in flat.replace(search, replacement):
+        raise _matches_again()
+    omission.check(path, search, replacement)
+    places = re.finditer(re.escape(search), flat)
+    return [_Change(place.start(), place.end(), replacement) for place in places]
+
+
+def _matches_again() -> EditRefused:
+    return EditRefused(
+        "The search text would match again after the edit",
+        why="A call that is repeated by mistake would then edit twice",
+        todo="Take neighbouring lines into the search text and the replacement",
+    )
+
+
 def _change(path: str, flat: str, edit: Edit) -> _Change:
     search, replacement = unified(edit.search), unified(edit.replace)
     if search == replacement:
@@ -171,11 +191,7 @@ def _change(path: str, flat: str, edit: Edit) -> _Change:
             ) from error
         raise
     if _would_go_on(change.applied(flat), search, replacement):
-        raise EditRefused(
-            "The search text would match again after the edit",
-            why="A call that is repeated by mistake would then edit twice",
-            todo="Take neighbouring lines into the search text and the replacement",
-        )
+        raise _matches_again()
     omission.check(path, flat[change.start : change.end], change.new)
     return change
 

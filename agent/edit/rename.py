@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from agent.edit.match import line_of, unified
@@ -14,6 +14,7 @@ _DEFINES = re.compile(
     r"(?:^|\s)(?:def|class|func|function|fn|fun|type|struct|interface|trait|enum)\s+(?:\([^)]*\)\s*)?$"
 )
 _OWNER = re.compile(r"(\w+)\s*(?:\.|->|::)\s*$")
+_ITSELF = frozenset({"self", "cls", "this"})
 _ASSIGNED = re.compile(r"\s*=(?![=>])|\s*:(?!:)[^=]*=(?!=)")
 
 
@@ -26,7 +27,11 @@ class Meaning:
     """Reached through a dot: a method or an attribute."""
     variable: bool = False
     owners: Collection[str] = ()
-    """Names before the dot that lead to it although it is no member: its module's."""
+    """Names before the dot that lead to it although it is no member, its module's; of a shared one its class's."""
+    shared: bool = False
+    """Other classes have members of this name: only what says that it is this class's own is sure."""
+    within: Collection[int] = ()
+    """Lines of this file that belong to the class of a shared one."""
 
 
 @dataclass(frozen=True)
@@ -48,13 +53,12 @@ def renamed(data: bytes, meaning: Meaning, to: str) -> Renamed:
         NotText: binary.
     """
     file = Text.decode(data)
-    flat = unified(file.text)
     pieces = []
     undecided = []
     last = changed = 0
-    for place in re.finditer(rf"(?<!\w){re.escape(meaning.name)}(?!\w)", file.text):
-        if not _is_sure(file.text, place, meaning):
-            undecided.append(line_of(flat, place.start() - file.text.count("\r\n", 0, place.start())))
+    for place, line in _places(file.text, meaning.name):
+        if not _is_sure(file.text, place, meaning, line):
+            undecided.append(line)
             continue
         pieces += [file.text[last : place.start()], to]
         last = place.end()
@@ -63,11 +67,28 @@ def renamed(data: bytes, meaning: Meaning, to: str) -> Renamed:
     return Renamed(content, changed, tuple(dict.fromkeys(undecided)))
 
 
-def _is_sure(text: str, place: re.Match[str], meaning: Meaning) -> bool:
+def lines_with(data: bytes, name: str) -> tuple[int, ...]:
+    """The lines that hold the word.
+
+    Raises:
+        NotText: binary.
+    """
+    return tuple(dict.fromkeys(line for _, line in _places(Text.decode(data).text, name)))
+
+
+def _places(text: str, name: str) -> Iterator[tuple[re.Match[str], int]]:
+    flat = unified(text)
+    for place in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text):
+        yield place, line_of(flat, place.start() - text.count("\r\n", 0, place.start()))
+
+
+def _is_sure(text: str, place: re.Match[str], meaning: Meaning, line: int) -> bool:
     before = text[text.rfind("\n", 0, place.start()) + 1 : place.start()]
     after = text[place.end() : place.end() + 80].split("\n", 1)[0]
     if before and before[-1] in _QUOTES and after[:1] == before[-1]:
         return False
+    if meaning.shared:
+        return _is_its_own(before, meaning, line)
     if _DEFINES.search(before):
         return True
     if _ASSIGNED.match(after):
@@ -76,3 +97,13 @@ def _is_sure(text: str, place: re.Match[str], meaning: Meaning) -> bool:
     if owner is None:
         return not meaning.member
     return meaning.member or owner[1] in meaning.owners
+
+
+def _is_its_own(before: str, meaning: Meaning, line: int) -> bool:
+    """Where other classes share the name: the definition in the class, what it reaches through itself (not through
+    something that it holds), and whatever is reached by the name of the class."""
+    owner = _OWNER.search(before)
+    if owner is None:
+        return line in meaning.within and _DEFINES.search(before) is not None
+    itself = owner[1] in _ITSELF and not before[: owner.start()].rstrip().endswith((".", "->"))
+    return owner[1] in meaning.owners or (itself and line in meaning.within)

@@ -125,6 +125,8 @@ def _problems(error: ValidationError, schema: Mapping[str, Any]) -> str:
 
 
 def _problem(problem: ErrorDetails, schema: Mapping[str, Any]) -> str:
+    if problem["type"] == "tuple_type":
+        return "Input should be a list"
     if problem["type"] != "extra_forbidden":
         return problem["msg"]
     for part in problem["loc"][:-1]:

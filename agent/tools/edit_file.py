@@ -11,12 +11,14 @@ from agent.tools.change import changed
 from agent.tools.guard import writable
 
 _SEARCH = AliasChoices("search", "old", "old_string", "old_str", "old_text")
+_ALL = AliasChoices("all", "replace_all")
 _REPLACE = AliasChoices("replace", "new", "new_string", "new_str", "new_text", "replacement")
 
 
 class OneEdit(Arguments):
     search: str = Field(validation_alias=_SEARCH)
     replace: str = Field(validation_alias=_REPLACE)
+    all: bool = Field(False, validation_alias=_ALL)
 
 
 class EditFile(Arguments):
@@ -35,7 +37,7 @@ class EditFile(Arguments):
         if isinstance(data.get("edits"), dict):
             data["edits"] = [data["edits"]]
         if "edits" not in data:
-            keys = [key for key in data if key in (*_SEARCH.choices, *_REPLACE.choices)]
+            keys = [key for key in data if key in (*_SEARCH.choices, *_REPLACE.choices, *_ALL.choices)]
             if keys:
                 data["edits"] = [{key: data.pop(key) for key in keys}]
         return data
@@ -44,15 +46,15 @@ class EditFile(Arguments):
 def run(context: ToolContext, arguments: EditFile) -> ToolResult:
     path = writable(context, arguments.path)
     before = context.draft.read(path)
-    edits = [edit.Edit(one.search, one.replace) for one in arguments.edits]
+    edits = [edit.Edit(one.search, one.replace, one.all) for one in arguments.edits]
     after = edit.edited(path, before, edits)
     return changed(context, path, before, after)
 
 
 TOOL = Tool(
     "edit",
-    "Replace exact pieces of one file. Each `search` must stand there once; all edits apply to the file as it was "
-    "before the call, or none does. An empty `replace` deletes.",
+    "Replace exact pieces of one file. Each `search` must stand there once, or `all` is true; all edits apply to the "
+    "file as it was before the call, or none does. An empty `replace` deletes.",
     EditFile,
     run,
 )

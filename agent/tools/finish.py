@@ -16,8 +16,6 @@ class Finish(Arguments):
 
 def run(context: ToolContext, arguments: Finish) -> ToolResult:
     claim = arguments.claim
-    if claim is Claim.DONE and context.plan_first and context.plan is None:
-        raise ToolRefusal("There is no plan", todo="Call plan and finish; the changes so far stay")
     if claim is Claim.DONE and not context.draft.edits:
         if not context.told_unchanged:
             context.told_unchanged = True
@@ -27,6 +25,8 @@ def run(context: ToolContext, arguments: Finish) -> ToolResult:
                 "needs_input, blocked",
             )
         claim = Claim.NO_CHANGE
+    if claim is Claim.DONE and context.plan_first and context.plan is None:
+        raise ToolRefusal("There is no plan", todo="Call plan and finish; the changes so far stay")
     if arguments.claim is Claim.NEEDS_INPUT and not arguments.question.strip():
         raise ToolRefusal("needs_input wants a question", todo="Put what you must know into `question`")
     reasons = tuple(FileReason(path=path, reason=reason) for path, reason in arguments.files.items())

@@ -17,6 +17,7 @@ from agent.tools.guard import local
 _FEW = 4
 """So many matches are shown with the lines around them, which is what would be read next."""
 _AROUND = 3
+_MOST_AROUND = 20
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _MOST_WORDS = 10
 
@@ -26,7 +27,7 @@ class Grep(Arguments):
     regex: bool = False
     ignore_case: bool = False
     glob: str = Field("", description="such as `*.rst` or `src/**/*.py`")
-    around: int | None = Field(None, ge=0, le=20)
+    around: int | None = Field(None, ge=0)
 
 
 def run(context: ToolContext, arguments: Grep) -> ToolResult:
@@ -53,7 +54,7 @@ def run(context: ToolContext, arguments: Grep) -> ToolResult:
     around = arguments.around
     if around is None:
         around = _AROUND if len(found) <= _FEW else 0
-    return ToolResult(_listing(context, found, around))
+    return ToolResult(_listing(context, found, min(around, _MOST_AROUND)))
 
 
 def _without_braces(glob: str) -> list[str]:

@@ -1,7 +1,8 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
 from pydantic import AliasChoices, Field
 
@@ -13,10 +14,11 @@ from agent.index.record import Symbol
 from agent.listing import listed
 from agent.tools.base import Arguments, Tool, ToolContext, ToolResult
 from agent.tools.guard import writable
-from agent.tools.symbols import definitions
+from agent.tools.symbols import definitions, symbols_in
 from agent.tree import Draft
 
 _SHOWN = 30
+_LINES = 20
 
 
 class Rename(Arguments):
@@ -36,17 +38,17 @@ def run(context: ToolContext, arguments: Rename) -> ToolResult:
     home, symbol = _the_one(context, arguments)
     if not re.fullmatch(r"[^\W\d]\w*", arguments.to):
         raise ToolRefusal(f"{arguments.to!r} is no name", todo="Give the new name alone, without its class or module")
-    if definitions(context, arguments.to):
-        raise ToolRefusal(f"{arguments.to} is defined already", todo="Choose a name that is free")
-    stem = home.rsplit("/", 1)[-1].split(".", 1)[0]
-    owners = {stem, home.split("/")[-2] if stem == "__init__" and "/" in home else stem}
-    meaning = Meaning(symbol.short, symbol.kind == "method", symbol.kind == "variable", owners)
+    taken = _clash(context, home, symbol, arguments.to)
+    if taken:
+        raise ToolRefusal(f"{taken} is defined already", todo="Choose a name that is free")
+    meaning = _meaning(context, home, symbol)
     outcome = _Outcome(context.draft)
     for path, sure in _files(context, home, symbol).items():
-        if sure:
-            _one_file(context, outcome, path, meaning, arguments.to)
+        if sure or meaning.shared:
+            here = meaning if path == home else replace(meaning, within=())
+            _one_file(context, outcome, path, here, arguments.to)
         else:
-            outcome.undecided.append(path)
+            _leave(outcome, path, symbol.short)
     if not outcome.changed:
         raise ToolRefusal(f"No use of {arguments.name} could be renamed for sure", todo="Use edit")
     return ToolResult(_report(outcome), draft=outcome.draft)
@@ -64,9 +66,33 @@ def _the_one(context: ToolContext, arguments: Rename) -> tuple[str, Symbol]:
     return found[0]
 
 
+def _clash(context: ToolContext, home: str, symbol: Symbol, to: str) -> str:
+    """What has the new name already: in the same class for a method, anywhere for anything else."""
+    if symbol.kind != "method":
+        return to if definitions(context, to) else ""
+    name = f"{symbol.name.rpartition('.')[0]}.{to}"
+    return name if any(path == home for path, _ in definitions(context, name)) else ""
+
+
+def _meaning(context: ToolContext, home: str, symbol: Symbol) -> Meaning:
+    if symbol.kind == "method" and not _is_alone(context, symbol):
+        holder = symbol.name.rpartition(".")[0]
+        own = (symbol, *(known for known in symbols_in(context, home) if known.name == holder))
+        within = frozenset(line for part in own for line in range(part.start, part.end + 1))
+        return Meaning(symbol.short, True, owners={holder.rpartition(".")[2]}, shared=True, within=within)
+    stem = home.rsplit("/", 1)[-1].split(".", 1)[0]
+    owners = {stem, home.split("/")[-2] if stem == "__init__" and "/" in home else stem}
+    return Meaning(symbol.short, symbol.kind == "method", symbol.kind == "variable", owners)
+
+
+def _is_alone(context: ToolContext, symbol: Symbol) -> bool:
+    """Whether nothing else has its name."""
+    return len(definitions(context, symbol.short)) == 1
+
+
 def _files(context: ToolContext, home: str, symbol: Symbol) -> dict[str, bool]:
     """Path → whether the name means this symbol there. A method's is sure only when nothing else has its name."""
-    alone = len(definitions(context, symbol.short)) == 1
+    alone = _is_alone(context, symbol)
     files = {home: True}
     for use in context.index.references(symbol.name):
         if use.path in context.draft:
@@ -81,8 +107,9 @@ def _files(context: ToolContext, home: str, symbol: Symbol) -> dict[str, bool]:
 def _one_file(context: ToolContext, outcome: _Outcome, path: str, meaning: Meaning, to: str) -> None:
     before = outcome.draft.read(path)
     try:
-        writable(context, path)
         result = edit.renamed(before, meaning, to)
+        if result.changed:
+            writable(context, path)
         context.syntax(path, before, result.content)
     except GraftsmithError as error:
         outcome.undecided.append(f"{path} ({error.what})")
@@ -91,7 +118,18 @@ def _one_file(context: ToolContext, outcome: _Outcome, path: str, meaning: Meani
         outcome.draft = outcome.draft.with_file(path, result.content)
         outcome.changed.append(f"{path} ({result.changed})")
     if result.undecided:
-        outcome.undecided.append(f"{path} lines {', '.join(map(str, result.undecided[:20]))}")
+        outcome.undecided.append(_lines(path, result.undecided))
+
+
+def _leave(outcome: _Outcome, path: str, name: str) -> None:
+    try:
+        outcome.undecided.append(_lines(path, edit.lines_with(outcome.draft.read(path), name)))
+    except GraftsmithError as error:
+        outcome.undecided.append(f"{path} ({error.what})")
+
+
+def _lines(path: str, lines: Sequence[int]) -> str:
+    return f"{path} lines {listed([str(line) for line in lines], _LINES)}"
 
 
 def _report(outcome: _Outcome) -> str:

@@ -37,7 +37,6 @@ class Plan(Value):
 
     intent: Literal["bug_fix", "feature", "refactoring", "performance", "tests", "documentation", "question"]
     summary: str
-    entities: tuple[str, ...] = ()
     steps: tuple[PlanStep, ...]
     tests: tuple[str, ...] = ()
     """Tests to add, one line each."""
@@ -46,8 +45,10 @@ class Plan(Value):
 
     @model_validator(mode="before")
     @classmethod
-    def _reason_in_the_steps(cls, data: Any) -> Any:
-        """A reason that stands beside the steps, as in plans that were stored earlier, belongs to each of them."""
+    def _as_stored_earlier(cls, data: Any) -> Any:
+        """Plans once had ``entities``, which the index finds better; a reason beside the steps belongs to each."""
+        if isinstance(data, Mapping) and "entities" in data:
+            data = {name: value for name, value in data.items() if name != "entities"}
         if not isinstance(data, Mapping) or "test_changes" not in data:
             return data
         why, steps = data["test_changes"], data.get("steps")

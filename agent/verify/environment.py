@@ -37,6 +37,8 @@ from sandbox.toolchain import mounts_for
 from sandbox.types import Cancelled, Command, End, Finished, Limits, Mount, Sandbox
 
 _FORMAT: Final = 3
+_LAST_CHARS: Final = 300
+"""Of the last line that a command printed, which mostly says why it failed."""
 _FRESH_S: Final = 7 * 24 * 3600
 """So long dependencies that nothing pins stay as they are, though new releases come."""
 
@@ -252,7 +254,8 @@ class Installer:
             for step, finished in failed:
                 if step.required:
                     raise _failed(step, finished)
-                notes.append(f"set-up step failed: {_spoken(step)} ({_ending(finished)})")
+                last = clean(finished.output, _LAST_CHARS).strip().splitlines()[-1:]
+                notes.append(": ".join((f"set-up step failed: {_spoken(step)} ({_ending(finished)})", *last)))
             made = [path for path in untracked(checkout.path, tracked) if path not in before]
             record = {
                 "notes": list(dict.fromkeys((*told, *notes))),

@@ -196,6 +196,7 @@ def test_documentation_is_shown_where_the_task_asks_for_it(tmp_path: Path) -> No
         ("Please document it, too.", True),
         ("Mention it in the README.", True),
         ("It needs a changelog entry", True),
+        ("Add a line to the version history", True),
         ("The heading of the document is lost", False),
         ("Two documents are parsed", False),
     ],

@@ -81,12 +81,14 @@ def test_replies_that_are_cut_end_by_name(desk: Desk, scripted: MakeModel) -> No
     [
         ("see widget.py:2-3 and `./widget.py:1`", [("widget.py", 2, 3), ("widget.py", 1, 1)], []),
         ("widget.py:0, widget.py:5-2, widget.py:7", [], ["widget.py:0", "widget.py:5", "widget.py:7"]),
-        ("http://x:80/widget.py:1x 12:30 nothing.py:1", [], []),
+        ("http://x:80/widget.py:1x 12:30 nothing.py:1 nowhere/x.py:1", [], []),
+        ("tests/gone.py:3 tests/8080:1", [], ["tests/gone.py:3"]),
         ("widget.py:2 widget.py:2 (widget.py:2)", [("widget.py", 2, 2)], []),
         ("a" * 200_000 + ":1", [], []),
     ],
 )
 def test_places_of_an_answer(desk: Desk, text: str, there: list[tuple[str, int, int]], missing: list[str]) -> None:
+    desk.repository.commit({"tests/there.py": ""})
     with Git(desk.repository.git_dir) as git:
         named = places(text, BaseTree.load(git, desk.repository.git("rev-parse", "HEAD")))
     assert named.there == tuple(Place(path=path, start=start, end=end) for path, start, end in there)

@@ -280,6 +280,7 @@ def test_a_report_counts_first() -> None:
     assert "30 × no name is resolved\nb.py::test_x: timed out\n" in told
     assert "no report of single tests" in report_of(run(structured=False), "seed")
     assert "the end" in report_of(run(SuiteStatus.NOT_RUN, log="the end"), "seed")
+    assert "the end" in report_of(run(SuiteStatus.FAILING, structured=False, log="the end"), "seed")
 
 
 def test_a_verdict_lists_problems_and_the_log_where_it_helps() -> None:

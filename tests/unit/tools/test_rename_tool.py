@@ -77,6 +77,27 @@ F = "def make():\n    return 1\n"
             "Renamed in a.py (1), b.py (1).",
             {"b.py": "def use(x):\n    return x.build()\n"},
         ),
+        (  # of a method whose name others share: only what says that it is this class's own
+            {
+                "a.py": "class C:\n    def make(self):\n        self.make()\n        self.store.make()\n\n\n"
+                "class D:\n    def make(self):\n        self.make()\n",
+                "b.py": "from a import C\n\nC.make\nx.make()\n",
+                "docs.rst": "See :meth:`~C.make` and :meth:`~D.make`.\n",
+            },
+            {"name": "C.make", "to": "build"},
+            "Renamed in a.py (2), b.py (1), docs.rst (1).\n"
+            "Left for you to decide: a.py lines 4, 8, 9, b.py lines 4, docs.rst lines 1.",
+            {
+                "docs.rst": "See :meth:`~C.build` and :meth:`~D.make`.\n",
+                "b.py": "from a import C\n\nC.build\nx.make()\n",
+            },
+        ),
+        (  # another class has the new name already
+            {"a.py": "class C:\n    def make(self): ...\n\n\nclass D:\n    def build(self): ...\n"},
+            {"name": "C.make", "to": "build"},
+            "Renamed in a.py (1).",
+            {"a.py": "class C:\n    def build(self): ...\n\n\nclass D:\n    def build(self): ...\n"},
+        ),
         (  # a key, a keyword argument, an attribute of something else
             {"a.py": F + "\n\nmake()\nx = {'make': 1}\nf(make=2)\ny.make\nz = \"make'\"\n"},
             {"name": "make", "to": "build"},
@@ -119,4 +140,4 @@ def test_files_that_were_edited_since_are_left_to_the_model(
     context.draft = context.draft.with_file("new.py", b"import a\n\na.make()\n").with_file("other.py", b"pass\n")
     context.draft = context.draft.without("gone.py")
     told = renamed(context, name="make", to="build")
-    assert told.text == "Renamed in a.py (1).\nLeft for you to decide: new.py."
+    assert told.text == "Renamed in a.py (1).\nLeft for you to decide: new.py lines 3."

@@ -177,6 +177,17 @@ def test_edit_takes_the_forms_that_models_send(context: ToolContext, arguments: 
     assert context.draft.read("README.md") == b"# Calc\n\nAdds values.\n"
 
 
+def test_edit_everywhere(context: ToolContext) -> None:
+    twice = {"path": "src/calc.py", "old": "result", "new": "sum_", "replace_all": True}
+    assert use(context, "edit", **twice).text == "src/calc.py changed, now lines 18-21"
+    assert context.draft.read("src/calc.py").count(b"sum_") == 4
+    assert "No match" in refused(context, "edit", **twice)
+    again = [{"search": "sum_", "replace": "sum_of", "all": True}]
+    assert "would match again" in refused(context, "edit", path="src/calc.py", edits=again)
+    both = [{"search": "sum_", "replace": "total_", "all": True}, {"search": "sum_ = 0", "replace": "total_ = 1"}]
+    assert "overlap" in refused(context, "edit", path="src/calc.py", edits=both)
+
+
 def test_edit_refusals_leave_everything_as_it_was(context: ToolContext) -> None:
     edits = [{"search": "a - b", "replace": "a + b"}, {"search": "result", "replace": "x"}]
     assert "Edit 2 of 2: 4 matches, lines 18, 20, 20 and 21" in refused(
@@ -208,6 +219,7 @@ def test_insert_delete_move_undo(context: ToolContext) -> None:
     assert "exists already" in refused(context, "move", path="README.md", to="notes.txt")
     use(context, "delete", path="README.md")
     assert "does not exist" in refused(context, "delete", path="README.md")
+    assert "You may mean src/calc.py" in refused(context, "read", path="src/calcs.py")
     assert use(context, "undo", path="src/calc.py").text.endswith("before the run")
     use(context, "undo", path="README.md")
     assert "was not changed" in refused(context, "undo", path="README.md")
