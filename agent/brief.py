@@ -113,8 +113,8 @@ def test_report(run: TestRun, seed: str, *, baseline: bool = False) -> str:
         parts += [fence("failure", test, run.messages.get(test, "")[-1_500:], seed) for test in failed[:8]]
         if len(failed) > 8:
             parts.append("Also failing: " + listed(failed[8:], _SHOWN))
-    told = run.status is SuiteStatus.OK or (run.status is SuiteStatus.FAILING and run.structured)
-    if not told:
+    explained = run.status is SuiteStatus.OK or (run.status is SuiteStatus.FAILING and run.structured)
+    if not explained:
         parts.append(fence("output", "end of the output", run.log[-_LOG_CHARS:], seed))
     return "\n".join(parts)
 

@@ -19,6 +19,16 @@ from agent.verify.report import gist
 PROOF_FREE = frozenset({"documentation", "refactoring", "question"})
 """Intents that no test can turn from red to green. One about tests alone is a fourth, where only tests are changed."""
 
+_NOTHING_TURNED = (
+    "No test fails on the unchanged code and passes now, so nothing shows that the task is done. "
+    "Add a test that does, in a new test file."
+)
+_NOTHING_TOLD = (
+    "The tests pass, but their command tells of no single test, so none can be seen to fail without the change, and no "
+    "further test can help. Call `finish` with the claim `blocked`, and say that the command has to write a JUnit "
+    "file, named as `{report}` in it."
+)
+
 _SHOWN = 8
 _IN_FULL = 3
 """Of many tests that fail most fail for one reason; the others are told in a line."""
@@ -59,10 +69,7 @@ def of_claim(claim: Claim, evidence: Evidence, plan: Plan | None, changed: Colle
         return (*found, *_shown_by_a_test(claim, comparison, changed))
     found += _proofs(evidence.proof)
     if not found and not evidence.turned and _wants_proof(plan, changed):
-        found.append(
-            "No test fails on the unchanged code and passes now, so nothing shows that the task is done. "
-            "Add a test that does, in a new test file."
-        )
+        found.append(_NOTHING_TURNED if final.structured else _NOTHING_TOLD)
     return tuple(found)
 
 

@@ -97,6 +97,8 @@ def test_tests_that_pass_on_both_are_welcome_beside_a_proof() -> None:
 def test_tests_that_pass_on_both_prove_nothing() -> None:
     found = evidence(proof("passed"))
     assert "No test fails on the unchanged code" in judged(found)
+    silent = judged(found.model_copy(update={"final": run(structured=False)}))
+    assert "tells of no single test" in silent and "Add a test" not in silent
     assert not found.proven
 
 
