@@ -121,6 +121,11 @@ def bare(text: str, writing: Writing) -> str:
     return _tokens(writing).sub(_without, text)
 
 
+def in_its_lines(text: str, writing: Writing) -> str:
+    """The text without what is in its strings and comments, each line where it was."""
+    return _tokens(writing).sub(lambda token: _without(token) + "\n" * token[0].count("\n"), text)
+
+
 @dataclass(frozen=True)
 class _Line:
     written: str

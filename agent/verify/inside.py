@@ -11,9 +11,11 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+from agent.verify.blocks import Writing, in_its_lines
+
 _MARK: Final = re.compile(r"#\[(?:cfg\((?:all\()?test\b|(?:\w+::)*(?:test|rstest|test_case|quickcheck|bench)\b)")
 _ABOVE: Final = re.compile(r"#\[|//")
-_LINE_COMMENT: Final = re.compile(r"//.*$")
+_RUST: Final = Writing(long=True)
 
 
 def may_hold_tests(path: str) -> bool:
@@ -55,10 +57,13 @@ def _where(source: str, lines: frozenset[int], *, inside: bool) -> str:
 
 def _items(path: str, lines: Sequence[str]) -> Iterator[tuple[int, int]]:
     """First line of each test, and the line behind its last, from 0; none within another."""
+    if not may_hold_tests(path):
+        return
+    bare = in_its_lines("\n".join(lines), _RUST).split("\n")  # what stands in a string opens and closes nothing
     number = 0
-    while may_hold_tests(path) and number < len(lines):
-        if _MARK.match(lines[number].lstrip()):
-            end = _end(lines, number)
+    while number < len(bare):
+        if _MARK.match(bare[number].lstrip()):
+            end = _end(bare, number)
             yield _start(lines, number), end
             number = end
         else:
@@ -74,21 +79,18 @@ def _start(lines: Sequence[str], mark: int) -> int:
 
 
 def _end(lines: Sequence[str], mark: int) -> int:
+    """Of lines without strings and comments."""
     indent = _indent(lines[mark])
     item = mark
     while item < len(lines) and (not lines[item].strip() or _ABOVE.match(lines[item].lstrip())):
         item += 1
-    if item < len(lines) and _code(lines[item]).endswith((";", "}", "},")):
+    if item < len(lines) and lines[item].rstrip().endswith((";", "}", "},")):
         return item + 1
     for number in range(item + 1, len(lines)):
-        code = _code(lines[number])
+        code = lines[number].strip()
         if _indent(lines[number]) == indent and code.startswith(("}", "]", ")")) and not code.endswith(("{", "[", "(")):
             return number + 1
     return len(lines)
-
-
-def _code(line: str) -> str:
-    return _LINE_COMMENT.sub("", line).strip()
 
 
 def _indent(line: str) -> int:

@@ -5,6 +5,7 @@ Without a parser a finding is rougher than for Python, so it leans to telling: a
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
@@ -30,8 +31,12 @@ class Language:
     form: Form
 
 
-_LINE_LIMIT: Final = 2_000
-"""Characters of a line that are looked at: minified code must not cost minutes."""
+_PIECE: Final = 2_000
+"""Characters that are looked at together: minified code must not cost minutes."""
+_OVERLAP: Final = 100
+"""Of one piece of a line with the next, so that no mark falls between them."""
+_PIECES: Final = 50
+"""Of one line; of what comes behind them only a change is seen."""
 
 _JS: Final = Language(
     declares=r"\b(?:it|test|describe|specify|context|suite)(?:\.\w+)*(?:\([^'\"`]*?\))?\s*\(\s*(?P<quote>['\"`])(?P<name>.*?)(?P=quote)",
@@ -181,8 +186,15 @@ def _suffix(path: str) -> str:
 
 
 def _lines(source: str | None, language: Language) -> list[str]:
-    stripped = (line.strip()[:_LINE_LIMIT].removesuffix(",") for line in (source or "").splitlines())
-    return [line for line in stripped if line and not _is_comment(line, language)]
+    stripped = (line.strip().removesuffix(",") for line in (source or "").splitlines())
+    return [piece for line in stripped if line and not _is_comment(line, language) for piece in _pieces(line)]
+
+
+def _pieces(line: str) -> Iterator[str]:
+    starts = range(0, len(line), _PIECE - _OVERLAP) if len(line) > _PIECE else (0,)
+    yield from (line[start : start + _PIECE] for start in starts[:_PIECES])
+    if len(starts) > _PIECES:
+        yield hashlib.sha256(line[starts[_PIECES] :].encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def _is_comment(line: str, language: Language) -> bool:

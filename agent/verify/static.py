@@ -25,6 +25,7 @@ from sandbox.types import End, Finished
 SHOWN: Final = 20
 """Findings of one tool that are kept; a change with more has one cause, and the first ones show it."""
 _MESSAGE_CHARS: Final = 400
+_LAST_LINES: Final = 4
 _PROJECT_S: Final = 180.0
 _FILES_S: Final = 90.0
 """One tool on one tree; what takes longer says nothing that is worth the wait between two edits."""
@@ -327,8 +328,14 @@ def _run(linter: Linter, harness: Harness, draft: Draft, way: Way, until: float)
     asked = found if way.whole else tuple(finding for finding in found if finding.path in way.files)
     # A type checker may have something against what these files import; any other tool was asked about no more.
     if finished.exit_code != 0 and not (found if linter.project else asked):
-        return _Said(silent=f"it ended with exit code {finished.exit_code} and named no line")
+        return _Said(silent=f"it ended with exit code {finished.exit_code} and named no line{_last_words(said)}")
     return _Said(asked)
+
+
+def _last_words(said: str) -> str:
+    """The end of what a tool printed, for a person: most say there why they gave up."""
+    lines = [line.strip() for line in said.splitlines() if re.search(r"\w", line)][-_LAST_LINES:]
+    return f": {' / '.join(lines)[-_MESSAGE_CHARS:]}" if lines else ""
 
 
 _ABSENT: Final = "it is not installed"
@@ -347,7 +354,9 @@ def _silent(linter: Linter, way: Way, finished: Finished) -> str:
         return _ABSENT
     if way.whole and finished.total_bytes > len(finished.output):  # cut at another place each time
         return "it says too much to be compared"
-    return "it did not look at everything" if way.whole and finished.exit_code in linter.gave_up else ""
+    if way.whole and finished.exit_code in linter.gave_up:
+        return f"it did not look at everything{_last_words(clean(finished.output).partition(chr(10))[2])}"
+    return ""
 
 
 _MISSING: Final = re.compile(

@@ -57,7 +57,7 @@ SOURCE = textwrap.dedent(
 
     pub fn last() -> bool { cfg!(test) }
     """
-)
+).replace("in a text", 'in a text\n}\n#[test]\nlet address = "http://{')
 
 
 def test_tests_are_told_from_the_product() -> None:

@@ -373,6 +373,14 @@ def test_what_decides_how_tests_run(
         ("__snapshots__/a.snap", "x\n", "y\n", {"test_changed"}),
         ("main_test.go", None, "func TestMain(m *testing.M) {\n\tos.Exit(0)\n}\n", {"exit_status_hook"}),
         ("new.test.js", None, "it.only('b', () => {})\n", {"collection_changed"}),
+        ("new.test.js", None, f"{'f();' * 2_000}it.only('b', f)\n", {"collection_changed"}),
+        (
+            "a.test.js",
+            f"{'f();' * 2_000}\n",
+            f"{'f();' * 2_000}process.exit(0)\n",
+            {"exit_status_hook", "test_changed"},
+        ),
+        ("a.test.js", f"{'f();' * 50_000}x()\n", f"{'f();' * 50_000}y()\n", {"test_changed"}),
     ],
 )
 def test_other_languages(findings: Changes, path: str, old: str | None, new: str | None, kinds: set[str]) -> None:
