@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
 
-from agent.git import user_git
+from agent.git_process import user_git
 from agent.tree import BaseTree
 from sandbox.types import MIB
 

@@ -22,7 +22,6 @@ from types import MappingProxyType
 
 from agent.errors import BugError, UserError
 from agent.git_errors import (
-    NotARepository,
     ObjectMissing,
     RefMissing,
     RepositoryTooLarge,
@@ -32,42 +31,15 @@ from agent.git_errors import (
     no_room,
     remote_error,
 )
+from agent.git_process import LOCAL, environment
 from agent.outside import git_settings
 from agent.types import FileChange
 from sandbox import process
 from sandbox.errors import SandboxError
 from sandbox.types import MIB, End, Finished, Limits
 
-_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-_ENVIRONMENT = {
-    "PATH": _PATH,
-    "LC_ALL": "C",  # messages are matched below
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_ATTR_NOSYSTEM": "1",
-    "GIT_TERMINAL_PROMPT": "0",
-    "GIT_LFS_SKIP_SMUDGE": "1",
-    "GIT_OPTIONAL_LOCKS": "0",
-    "GIT_NO_REPLACE_OBJECTS": "1",
-}
-_SETTINGS = {
-    "core.hooksPath": "/dev/null",
-    "core.fsmonitor": "false",
-    "core.askPass": "",
-    "core.quotePath": "false",
-    "credential.helper": "",
-    "protocol.allow": "never",
-    "safe.bareRepository": "explicit",
-    "transfer.fsckObjects": "true",
-    "fetch.recurseSubmodules": "false",
-    "submodule.recurse": "false",
-    "http.followRedirects": "false",  # a redirect could carry the token to another host
-    "gc.auto": "0",
-    "maintenance.auto": "false",
-}
 _PROTOCOLS = frozenset({"https", "http", "file"})
 _SHA1 = re.compile(r"^[0-9a-f]{40}$")
-_LOCAL = Limits(wall_s=300.0, output_bytes=256 * MIB)
 _REMOTE = Limits(wall_s=900.0)
 _FETCH = ("fetch", "--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--force")
 _FETCHED = "refs/graftsmith/fetched"
@@ -94,16 +66,6 @@ class Match:
     path: str
     line: int
     text: str
-
-
-def environment(settings: Mapping[str, str] = MappingProxyType({})) -> dict[str, str]:
-    """The whole environment of a git process: nothing inherited, our settings above every file's."""
-    pairs = {**_SETTINGS, **settings}
-    variables = {"GIT_CONFIG_COUNT": str(len(pairs))}
-    for number, (key, value) in enumerate(pairs.items()):
-        variables[f"GIT_CONFIG_KEY_{number}"] = key
-        variables[f"GIT_CONFIG_VALUE_{number}"] = value
-    return {**_ENVIRONMENT, **variables}
 
 
 # ── names ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -158,7 +120,7 @@ class Git:
         """Make an empty bare repository, or open the one that is there."""
         git_dir.mkdir(parents=True, exist_ok=True, mode=0o700)  # other people's private code
         argv = ["git", "init", "--quiet", "--bare", "--template=", "--", str(git_dir)]
-        finished = process.run(argv, env=environment(), limits=_LOCAL, split_stderr=True)
+        finished = process.run(argv, env=environment(), limits=LOCAL, split_stderr=True)
         if no_room(finished):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(git_dir))
         if not finished.ok:
@@ -349,7 +311,7 @@ class Git:
         finished = self._try(arguments, stdin, variables=variables)
         if not finished.ok:
             raise local_error(arguments[0], finished, self.git_dir)
-        if finished.total_bytes > _LOCAL.output_bytes:
+        if finished.total_bytes > LOCAL.output_bytes:
             raise RepositoryTooLarge("The repository's listing is larger than the limit")
         return finished.stdout
 
@@ -361,7 +323,7 @@ class Git:
         settings: Mapping[str, str] = MappingProxyType({}),
         variables: Mapping[str, str] = MappingProxyType({}),
         cancelled: Callable[[], bool] | None = None,
-        limits: Limits = _LOCAL,
+        limits: Limits = LOCAL,
     ) -> Finished:
         with self._timed():
             finished = process.run(
@@ -391,27 +353,6 @@ class Git:
 
     def _argv(self) -> list[str]:
         return ["git", "--git-dir", str(self.git_dir)]
-
-
-def user_git(checkout: Path, arguments: Sequence[str]) -> bytes:
-    """Run a reading command in a user's own checkout; nothing is written there, and none of its settings can start
-    a program. The owner of the folder does not matter for that.
-
-    Raises:
-        NotARepository: not a git checkout, or one that git can't read.
-    """
-    finished = process.run(
-        ["git", "-C", str(checkout), *arguments],
-        env=environment({"safe.directory": "*"}),
-        limits=_LOCAL,
-        split_stderr=True,
-    )
-    if finished.ok:
-        return finished.stdout
-    if b"bare repository" in finished.stderr:
-        raise NotARepository(f"{checkout} holds no files to work on, it is a repository alone", todo="Name a checkout")
-    why = f"git says: {first_line(finished.stderr)}"
-    raise NotARepository(f"{checkout} is not a usable git checkout", why=why, todo="Name a checkout")
 
 
 class _Growth:

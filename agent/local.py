@@ -11,8 +11,9 @@ from shlex import quote
 
 from agent.disk import Found, Root
 from agent.errors import OperatorError, UserError
-from agent.git import LINK, Git, user_git
+from agent.git import LINK, Git
 from agent.git_errors import NotARepository, ObjectMissing, RefMissing
+from agent.git_process import user_git
 from agent.tree import BaseTree
 from agent.types import ChangeSet, FileChange
 

@@ -229,7 +229,7 @@ def _why(reasons: Any) -> str:
 def _commits(history: Path | None, path: Path) -> tuple[Commit, ...] | None:
     """Commits of the given file, else of the checkout that ``path`` is the top of."""
     from agent.errors import GraftsmithError
-    from agent.git import user_git
+    from agent.git_process import user_git
     from agent.index.history import log_arguments, parse_log, read_history
 
     if history is not None:

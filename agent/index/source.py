@@ -13,8 +13,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from agent.git import user_git
 from agent.git_errors import NotARepository
+from agent.git_process import user_git
 from agent.index import rules
 from sandbox import CommandNotFound
 

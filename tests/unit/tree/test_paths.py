@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from agent.errors import ToolRefusal
-from agent.git import environment
+from agent.git_process import environment
 from agent.paths import PathRefused, canonical, folded, is_git_folder, link_stays_inside
 from sandbox import process
 
