@@ -78,9 +78,9 @@ def scene(folder: Path, *, model: ModelEndpoint | None = None) -> Iterator[Scene
         stack.enter_context(serving(hub))
         endpoint = model or ModelEndpoint(base_url=stack.enter_context(_script()), api_key="demo-key", model="scripted")
         port = _free_port()
+        with as_file(files(__package__).joinpath("repository")) as source:  # its owner is who the pages act as
+            repo = hub.create_repository(f"{OWNER}/{NAME}", source, private=False)
         keys = hub.create_app(webhook_url=f"http://127.0.0.1:{port}/webhooks")
-        with as_file(files(__package__).joinpath("repository")) as source:
-            repo = hub.create_repository(f"{OWNER}/{NAME}", source)
         hub.install(keys.id, OWNER)
         stack.enter_context(_service(folder / "service", port, hub, keys, endpoint))
         store = JobStore(sqlite_url(folder / "service" / "database" / "jobs.sqlite"))

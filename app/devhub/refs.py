@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from app.devhub import issues, pulls
 from app.devhub.auth import LEVELS, Actor, granted, permission_of
 from app.devhub.errors import Refused
@@ -78,7 +80,21 @@ def merge_pull(
     if not git.set_ref(ref, sha, tip.sha):
         raise Refused(409, "Base branch was modified. Review and try the merge again.")
     moved(hub, repository, actor, ref, tip.sha, sha)
+    if pull.base_ref == repository.default_branch:
+        for issue in _closed_by(hub, pull):
+            issues.close(hub, issue, actor)
     return sha
+
+
+_CLOSING = re.compile(r"\b(?:close[sd]?|fix(?:e[sd])?|resolve[sd]?):? #(\d{1,9})\b", re.IGNORECASE)
+"""GitHub's documentation, "Linking a pull request to an issue using a keyword"."""
+
+
+def _closed_by(hub: Hub, pull: Pull) -> list[Issue]:
+    """The issues that the description of a pull request says it closes."""
+    numbers = {int(number) for number in _CLOSING.findall(pulls.issue_of(hub, pull).body or "")}
+    named = (hub.store.first(Issue, repository_id=pull.repository_id, number=number) for number in sorted(numbers))
+    return [issue for issue in named if issue is not None and not issue.is_pull]
 
 
 def _announce(hub: Hub, repository: Repository, actor: Actor, ref: str, before: str, after: str) -> None:

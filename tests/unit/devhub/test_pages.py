@@ -37,8 +37,9 @@ def test_a_person_opens_an_issue_labels_it_and_comments(scene: Scene, browser: h
 
 def test_a_pull_request_shows_its_text_checks_and_difference_and_is_merged(scene: Scene, browser: httpx.Client) -> None:
     client = scene.as_installation()
+    issue = scene.repo.open_issue("It counts all but one")
     sha = scene.repo.commit({"src/widget.py": "def total(items):\n    return sum(items)\n"}, branch="topic")
-    number = scene.repo.open_pull("Count <all> items", head="topic", body="Fixes #1\n\n<details>more</details>")
+    number = scene.repo.open_pull("Count <all> items", head="topic", body=f"Fixes #{issue}\n\n<details>more</details>")
     client.rest.checks.create(
         OWNER,
         NAME,
@@ -49,7 +50,7 @@ def test_a_pull_request_shows_its_text_checks_and_difference_and_is_merged(scene
     )
     page = browser.get(f"{HERE}/pull/{number}").text
     assert "Count &lt;all&gt; items" in page
-    assert f'href="{HERE}/issues/1"' in page
+    assert f'href="{HERE}/issues/{issue}"' in page
     assert "Proven" in page and "<strong>1</strong>" in page
     assert "+    return sum(items)" in page and "−    return sum(items[1:])" in page
     assert browser.get(f"{HERE}/pull/{number}.diff").text.startswith("diff --git")
@@ -69,6 +70,7 @@ def test_a_pull_request_shows_its_text_checks_and_difference_and_is_merged(scene
     merged = browser.post(f"{HERE}/pull/{number}/merge")
     assert "Merged" in merged.text
     assert scene.repo.pull(number).merged
+    assert scene.repo.issue(issue).state == "closed"
 
 
 @pytest.mark.parametrize(
