@@ -67,7 +67,7 @@ def setup_command(
             page_url=page_url.rstrip("/") or f"http://localhost:{listening.getsockname()[1]}",
             permissions=_permissions(actions=actions, workflows=workflows),
             events=sorted(EVENTS),
-            files=f"{env_file}, {key_file.name}",
+            files=f"{env_file}, {env_file.with_name(key_file.name)}",
         )
         made = _made(wish, listening, lambda app: _keep(env_file, key_file, at, app))
     click.echo(

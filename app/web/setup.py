@@ -25,6 +25,16 @@ from app.github import manifest
 from app.github.manifest import NewApp
 
 _HERE = Path(__file__).parent
+_REASONS = {
+    "actions": "start the workflow that carries runs out",
+    "checks": "show beside a commit what came of it",
+    "contents": "read the code, commit to branches",
+    "issues": "read issues, write its comments",
+    "metadata": "know the repository and who may write to it",
+    "pull_requests": "open and update pull requests, answer reviews",
+    "workflows": "change files in .github/workflows",
+}
+"""What each permission of the App is for."""
 
 
 @dataclass(frozen=True)
@@ -88,7 +98,9 @@ class _Page:
             "A GitHub App of your own",
             form=manifest.form_url(wish.github.web, wish.organization, self._state),
             manifest=json.dumps(wanted),
-            permissions=sorted(wish.permissions.items()),
+            permissions=[
+                (name.replace("_", " "), level, _REASONS[name]) for name, level in sorted(wish.permissions.items())
+            ],
             events=", ".join(name.replace("_", " ") for name in sorted(wish.events)),
             webhook=f"{wish.service_url}/webhooks",
         )
