@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 import traceback
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -21,12 +21,11 @@ from agent.context.semantic import Meaning, Semantic
 from agent.endings import Ending
 from agent.errors import GraftsmithError, OperatorError, disk_full
 from agent.events import EventLog, Listener
-from agent.index.index import Index
-from agent.index.indexer import Indexer
 from agent.listing import listed
 from agent.loop import Conversation, Finished
 from agent.measure import Measure
 from agent.model.types import Model
+from agent.reading import Known
 from agent.run import Run
 from agent.tools import REGISTRY, Claim, ToolContext
 from agent.tools.base import COMMAND_SECONDS
@@ -136,24 +135,13 @@ def _ended(stages: Callable[[], Ending], events: EventLog) -> Ending:
 def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
     """The main path."""
     with run.stage(Stage.PREPARE):
-        workspace = stack.enter_context(Workspace.open(run.spec, sandbox))
-        base = workspace.base
-        run.draft = base.applied(run.spec.kept) if run.spec.kept else base.draft()
-        run.notes += workspace.notes
-        own = config.of_tree(BaseTree.load(base.git, run.spec.rules_sha) if run.spec.rules_sha else base)
-        run.registry = with_own(REGISTRY, own.tools)
-        harness = _harness(run, workspace, sandbox, own.commands)
-        stack.callback(harness.close)
-        harness.check_out()  # which reads every file; the index asks git for none of them again
-        indexer = stack.enter_context(reading.indexer_for(run.spec))
-        beside = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="index"))
-        reads = beside.submit(reading.read, run, base, indexer)  # set-up and tests leave a processor idle
+        harness, reads = _prepared(run, stack, sandbox)
+        base = harness.workspace.base
     with run.stage(Stage.BASELINE):
         harness.setup()
         baseline = _baseline(run, harness, base)
-        run.notes += harness.environment.notes
         stack.callback(baseline.keep)
-        run.notes += _unsteady(baseline)
+        run.notes += [*harness.environment.notes, *_unsteady(baseline)]
         isolation = sandbox.isolation.detail
         run.evidence = Evidence(baseline=baseline.run, baseline_from=baseline.taken_from, isolation=isolation)
     unusable = judge.unusable(baseline.run)
@@ -162,15 +150,11 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
     with run.stage(Stage.INDEX):
         known = reads.result()
         run.notes += known.index.report.notes
-    measure = _measure(run, harness, baseline, indexer, known.index)
+    measure = _measure(run, harness, baseline, known)
     if run.spec.change_set is not None:
         return _verify_given(run, measure, base.applied(run.spec.change_set))
     with run.stage(Stage.PLAN):
-        conversation = run.conversation()
-        brief.open_task(conversation, run.spec, known.context(), baseline.run, reading.pulled(run, base))
-        if run.spec.kept:
-            conversation.say(brief.kept(run.draft, run.spec.seed))
-        context = _context(run, harness, known.index)
+        conversation, context = _opened(run, harness, baseline, known)
         finished = _plan(run, conversation, context)
     if run.spec.mode == "plan":
         return endings.planned()
@@ -182,16 +166,38 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
     return working.work(run, measure, conversation, context, finished)
 
 
-def _context(run: Run, harness: Harness, index: Index) -> ToolContext:
+def _prepared(run: Run, stack: ExitStack, sandbox: Sandbox) -> tuple[Harness, Future[Known]]:
+    """The base, checked out; and what is read of it meanwhile, since set-up and tests leave a processor idle."""
+    workspace = stack.enter_context(Workspace.open(run.spec, sandbox))
+    base = workspace.base
+    run.draft = base.applied(run.spec.kept) if run.spec.kept else base.draft()
+    run.notes += workspace.notes
+    own = config.of_tree(BaseTree.load(base.git, run.spec.rules_sha) if run.spec.rules_sha else base)
+    run.registry = with_own(REGISTRY, own.tools)
+    harness = _harness(run, workspace, sandbox, own.commands)
+    stack.callback(harness.close)
+    harness.check_out()  # which reads every file; the index asks git for none of them again
+    indexer = stack.enter_context(reading.indexer_for(run.spec))
+    beside = stack.enter_context(ThreadPoolExecutor(1, thread_name_prefix="index"))
+    return harness, beside.submit(reading.read, run, base, indexer)
+
+
+def _opened(run: Run, harness: Harness, baseline: Baseline, known: Known) -> tuple[Conversation, ToolContext]:
+    """The conversation, with all that is known of the task, and what its tools work with."""
     assert run.draft is not None
-    return ToolContext(
+    spec, base = run.spec, run.draft.base
+    conversation = run.conversation()
+    brief.open_task(conversation, spec, known.context(), baseline.run, reading.pulled(run, base))
+    if spec.kept:
+        conversation.say(brief.kept(run.draft, spec.seed))
+    return conversation, ToolContext(
         draft=run.draft,
-        index=index,
-        run_tests=lambda draft, tests: brief.test_report(harness.run(draft, tests, "asked"), run.spec.seed),
-        run_command=lambda draft, line: brief.command_report(harness.aside(draft, line, _ASIDE), run.spec.seed),
+        index=known.index,
+        run_tests=lambda draft, tests: brief.test_report(harness.run(draft, tests, "asked"), spec.seed),
+        run_command=lambda draft, line: brief.command_report(harness.aside(draft, line, _ASIDE), spec.seed),
         meaning=run.meaning,
         plan_first=True,
-        view=run.spec.view,
+        view=spec.view,
     )
 
 
@@ -243,12 +249,12 @@ def _unsteady(baseline: Baseline) -> list[str]:
     return [f"Seen to be flaky by earlier runs, on this base or on changes of it: {known}."] if known else []
 
 
-def _measure(run: Run, harness: Harness, baseline: Baseline, indexer: Indexer, index: Index) -> Measure:
+def _measure(run: Run, harness: Harness, baseline: Baseline, known: Known) -> Measure:
     return Measure(
         harness,
         Linters(harness, harness.workspace.base.draft(), baseline.said),
-        indexer=indexer,
-        before=index,
+        indexer=known.indexer,
+        before=known.index,
         baseline=baseline,
         isolation=run.evidence.isolation,
         events=run.events,

@@ -27,8 +27,9 @@ def indexer_for(spec: RunSpec) -> Indexer:
 
 @dataclass(frozen=True)
 class Known:
-    """An index of the base, and what is taken from it for the task."""
+    """An index of the base, who made it, and what is taken from it for the task."""
 
+    indexer: Indexer
     index: Index
     context: Callable[[], str]
     """See ``brief.context``."""
@@ -44,7 +45,7 @@ def read(run: Run, base: BaseTree, indexer: Indexer) -> Known:
         context = partial(str, found)
     if spec.mode == "work":
         indexer.stand_by()
-    return Known(index, context)
+    return Known(indexer, index, context)
 
 
 def _history(base: BaseTree) -> tuple[Commit, ...]:
