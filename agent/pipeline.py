@@ -33,7 +33,7 @@ from agent.tools.own import with_own
 from agent.tree import BaseTree, Draft
 from agent.types import START, Commands, Evidence, RunResult, RunSpec, Stage, SuiteStatus
 from agent.verify.baseline import Baseline, Shelf
-from agent.verify.environment import Machine
+from agent.verify.environment import Machine, may_lack
 from agent.verify.harness import Harness
 from agent.verify.registries import Registries
 from agent.verify.static import Linters
@@ -238,7 +238,7 @@ def _baseline(run: Run, harness: Harness, base: BaseTree) -> Baseline:
     shelf = Shelf(Path(run.spec.cache_dir) / BASELINES)
     baseline = Baseline(harness, base.draft(), shelf)
     fails = baseline.run.status not in (SuiteStatus.OK, SuiteStatus.NO_TESTS)
-    if fails and not baseline.run.passed and harness.install():
+    if fails and not baseline.run.passed and may_lack(baseline.run) and harness.install():
         run.notes.append("No test passed in your own environment, so the tests ran in one that was installed.")
         return Baseline(harness, base.draft(), shelf)
     return baseline

@@ -19,7 +19,7 @@ from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandbox import cgroup, inside, launch, machine, memory, ownership, process, room, seccomp
+from sandbox import cgroup, idle, inside, launch, machine, memory, ownership, process, room, seccomp
 from sandbox.egress.proxy import Proxy
 from sandbox.egress.way import Way
 from sandbox.errors import SandboxBroken, SandboxUnavailable
@@ -72,7 +72,8 @@ class Bubblewrap:
             proxy = stack.enter_context(Proxy(command.egress, way.arrive)) if command.egress and way else None
             child = stack.enter_context(self._start(command, group, status, way))
             stack.callback(_end_namespace, status)
-            output, stop = Output.of(command.limits, sink), _stop(child.pid, command, cancelled, group)
+            output = Output.of(command.limits, sink)
+            stop = _stop(child.pid, command, cancelled, group, output)
             ending = process.supervise(child, {child.stdout: output}, command.limits.wall_s, stop, gentle=False)
             _end_namespace(status)
             out_of_memory = group is not None and group.out_of_memory()
@@ -185,12 +186,14 @@ def _sweep() -> None:
                 os.kill(int(found.parent.name), signal.SIGKILL)
 
 
-def _stop(pid: int, command: Command, cancelled: Cancelled | None, group: cgroup.Group | None) -> process.Stop:
+def _stop(
+    pid: int, command: Command, cancelled: Cancelled | None, group: cgroup.Group | None, output: Output
+) -> process.Stop:
     limits = command.limits
     too_much = group.out_of_memory if group else memory.watch(limits, lambda: memory.tree(pid))
-    return process.stop_when(
-        cancelled, {End.OUT_OF_MEMORY: too_much, End.OUT_OF_ROOM: room.watch(limits, command.writable)}
-    )
+    full = room.watch(limits, command.writable)
+    hung = idle.watch(limits, lambda: memory.tree(pid), lambda: output.total)
+    return process.stop_when(cancelled, {End.OUT_OF_MEMORY: too_much, End.OUT_OF_ROOM: full, End.HUNG: hung})
 
 
 def _end_namespace(status: launch.Status) -> None:

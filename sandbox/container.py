@@ -22,7 +22,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
-from sandbox import cgroup, inside, landlock, launch, machine, memory, ownership, process, room, seccomp
+from sandbox import cgroup, idle, inside, landlock, launch, machine, memory, ownership, process, room, seccomp
 from sandbox.egress.policy import variables
 from sandbox.egress.proxy import Proxy
 from sandbox.egress.way import on_loopback, ready
@@ -85,7 +85,8 @@ class ContainerFallback:
             proxy = stack.enter_context(Proxy(command.egress, ready(listener))) if command.egress and listener else None
             status = stack.enter_context(launch.Status())
             child = stack.enter_context(self._start(command, home, group, status, port))
-            output, stop = Output.of(command.limits, sink), self._stop(command, home, cancelled, group)
+            output = Output.of(command.limits, sink)
+            stop = self._stop(command, home, cancelled, group, output)
             ending = process.supervise(child, {child.stdout: output}, command.limits.wall_s, stop, gentle=False)
             self._end_all()
             status.read()
@@ -126,12 +127,13 @@ class ContainerFallback:
             return launch.start(plan, handover, stdin=command.stdin)
 
     def _stop(
-        self, command: Command, home: Path, cancelled: Cancelled | None, group: cgroup.Group | None
+        self, command: Command, home: Path, cancelled: Cancelled | None, group: cgroup.Group | None, output: Output
     ) -> process.Stop:
         limits = command.limits
         too_much = group.out_of_memory if group else memory.watch(limits, lambda: processes_of(self.user))
         full = room.watch(limits, (home, *command.writable))
-        return process.stop_when(cancelled, {End.OUT_OF_MEMORY: too_much, End.OUT_OF_ROOM: full})
+        hung = idle.watch(limits, lambda: processes_of(self.user), lambda: output.total)
+        return process.stop_when(cancelled, {End.OUT_OF_MEMORY: too_much, End.OUT_OF_ROOM: full, End.HUNG: hung})
 
     def _rules(self, command: Command, home: Path) -> Iterator[tuple[str, int]]:
         """(path, rights), nothing but what bubblewrap would show."""

@@ -28,6 +28,8 @@ class Limits:
 
     wall_s: float = 900.0
     """Seconds by the monotonic clock, kept by the supervisor."""
+    quiet_s: float | None = None
+    """Seconds without output and with hardly any processor time, after which it counts as hung."""
     cpu_s: int | None = None
     """Processor seconds of one process."""
     memory_bytes: int | None = 4096 * MIB
@@ -105,6 +107,7 @@ class End(StrEnum):
     EXITED = "exited"
     SIGNALLED = "signalled"
     TIMED_OUT = "timed_out"
+    HUNG = "hung"
     OUT_OF_MEMORY = "out_of_memory"
     OUT_OF_ROOM = "out_of_room"
     CANCELLED = "cancelled"

@@ -16,6 +16,7 @@ import hashlib
 import itertools
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -25,6 +26,7 @@ from typing import Final
 from agent.disk import Root, check_room
 from agent.errors import GraftsmithError
 from agent.events import Events
+from agent.types import TestOutcome, TestRun
 from agent.verify.registries import ALLOW, Registries
 from agent.verify.store import Place, SetupFailed, Store, carry, copy, untracked
 from agent.verify.toolchains import TOOLCHAINS, build_of, setup_line
@@ -357,6 +359,19 @@ class Installer:
         return finished
 
 
+def may_lack(run: TestRun) -> bool:
+    """Whether tests that did not pass may want something that the environment has not: none ran, one could not be set
+    up or loaded, or what is missing is named."""
+    ran = set(run.outcomes.values())
+    return TestOutcome.FAILED not in ran or TestOutcome.ERROR in ran or any(map(_LACKS.search, run.messages.values()))
+
+
+_LACKS: Final = re.compile(
+    r"ModuleNotFound|ImportError|No module named|[Cc]annot find (?:module|package)|cannot load such file|LoadError"
+    r"|not found|No such file|NoClassDefFound|ClassNotFound|DistributionNotFound|PackageNotFound"
+)
+
+
 def _key(*facts: object) -> str:
     return hashlib.sha256(json.dumps((_FORMAT, *facts)).encode()).hexdigest()[:32]
 
@@ -398,6 +413,7 @@ def _ending(finished: Finished) -> str:
 
 _STOPPED: Final[Mapping[End, str]] = {
     End.TIMED_OUT: "it did not end in time",
+    End.HUNG: "it hung",
     End.OUT_OF_MEMORY: "it used more memory than allowed",
     End.OUT_OF_ROOM: "it left too little room on the disk",
     End.CANCELLED: "the run was cancelled",

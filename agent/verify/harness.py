@@ -40,6 +40,8 @@ _PLACE: Final = "place"
 _TELL_PLACE: Final = 'pwd -P > "$1"; shift; exec "$@"'
 """Where the checkout really is: in a sandbox /var/tmp is a link, and without namespaces the whole checkout is one."""
 _TAKE_UP: Final = 'to=$1 from=$2; shift 2; [ -e "$to" ] || cp -a "$from" "$to" 2>/dev/null; exec "$@"'
+_QUIET_S: Final = 240.0
+"""Nobody waits so long for anything where there is no network and nothing else runs."""
 _CLOCK_SLACK_S: Final = 2.0
 _RERUNS: Final = 3
 _RERUN_LIMIT: Final = 20
@@ -119,6 +121,8 @@ class Harness:
         self._pristine: Checkout | None = None
         self.unexplained: frozenset[str] = frozenset()
         """Ids that the base reported though no file explains them: a change may report them too."""
+        self._by_now: dict[str, str] = {}
+        """Tests that were asked of the base once more → why they fail there; empty where they do not."""
         self._folder = Path(workspace.spec.work_dir) / "tests"
         self._folder.mkdir(parents=True, exist_ok=True)
 
@@ -301,10 +305,11 @@ class Harness:
         return any(test in self.run(draft, (test,), "again", fresh=True).passed for _ in range(_RERUNS))
 
     def _fail_anyway(self, tests: Sequence[str], after: TestRun) -> Iterator[str]:
-        if tests:
-            now = self.run(self.workspace.base.draft(), tests, "again", fresh=True)
-            reasons = {test: _reason(now, test) for test in tests if test in now.failed}
-            yield from (test for test, why in reasons.items() if why and why == _reason(after, test))
+        unasked = [test for test in tests if test not in self._by_now]
+        if unasked:
+            now = self.run(self.workspace.base.draft(), unasked, "again", fresh=True)
+            self._by_now |= {test: _reason(now, test) if test in now.failed else "" for test in unasked}
+        yield from (test for test in tests if self._by_now[test] and self._by_now[test] == _reason(after, test))
 
     def _checkout(self, draft: Draft, *, fresh: bool) -> Checkout:
         """One for the runs that may see what those before them left, and one that is as new each time."""
@@ -351,6 +356,8 @@ class Harness:
             mounts = (Mount(folder, REPORTS, writable=True), *more)
             log = place / "output.log"
             argv = shell(_TELL_PLACE, f"{REPORTS}/{_PLACE}", *invocation.argv)
+            limits = limits or self.limits
+            limits = replace(limits, quiet_s=limits.quiet_s or _QUIET_S)
             finished = self._run(argv, invocation.env, checkout, environment, mounts, log, limits)
         finally:
             self.sandbox.reclaim(folder)
@@ -406,7 +413,7 @@ class Harness:
                 report = self._read(draft, finished, collected)
             except Unreadable as error:
                 unreadable = str(error)
-        status, detail = _verdict(finished, invocation, report, unreadable)
+        status, detail = _verdict(finished, invocation, report, unreadable, collected.views)
         if report is not None and status in (SuiteStatus.OK, SuiteStatus.FAILING):
             if draft.edits:
                 status, detail = self._explained(report, status)
@@ -462,9 +469,9 @@ def _scratch(mounts: Sequence[Mount]) -> Iterator[str]:
 
 
 def _verdict(
-    finished: Finished, invocation: Invocation, report: Report | None, unreadable: str
+    finished: Finished, invocation: Invocation, report: Report | None, unreadable: str, views: Sequence[str]
 ) -> tuple[SuiteStatus, str]:
-    settled = verdict.of_process(finished)
+    settled = verdict.of_process(finished, views)
     if settled is not None:
         return settled
     code = finished.exit_code if finished.exit_code is not None else -1

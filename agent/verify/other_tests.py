@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -191,7 +191,7 @@ def _lines(source: str | None, language: Language) -> list[str]:
 
 
 def _pieces(line: str) -> Iterator[str]:
-    starts: Sequence[int] = range(0, len(line), _PIECE - _OVERLAP) if len(line) > _PIECE else (0,)
+    starts = range(0, max(1, len(line) - _OVERLAP), _PIECE - _OVERLAP)
     yield from (line[start : start + _PIECE] for start in starts[:_PIECES])
     if len(starts) > _PIECES:
         yield hashlib.sha256(line[starts[_PIECES] :].encode("utf-8", "surrogatepass")).hexdigest()

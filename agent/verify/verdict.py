@@ -6,12 +6,15 @@ write a report of its own; where the two disagree nothing is concluded.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 from enum import Enum
 from typing import Final
 
 from agent.types import SuiteStatus, TestOutcome
+from agent.verify.files import from_root
 from agent.verify.report import Report
+from sandbox.text import clean
 from sandbox.types import End, Finished
 
 
@@ -35,12 +38,18 @@ _NOT_FOUND: Final[Mapping[int, str]] = {
 Verdict = tuple[SuiteStatus, str]
 
 
-def of_process(finished: Finished) -> Verdict | None:
-    """The verdict where the process itself settles it, before any report is read."""
+def of_process(finished: Finished, views: Sequence[str] = ()) -> Verdict | None:
+    """The verdict where the process itself settles it, before any report is read.
+
+    Args:
+        views: where the checkout is; see ``files.from_root``.
+    """
     match finished.end:
-        case End.TIMED_OUT:
+        case End.TIMED_OUT | End.HUNG:
+            how = "hung, with no output and hardly any work," if finished.end is End.HUNG else "did not end"
+            last = _stuck(clean(finished.output), views)
             limit = f"after {finished.seconds:.0f} s"
-            return SuiteStatus.TIMED_OUT, f"the tests did not end and were stopped {limit}: timed out (watch mode?)"
+            return SuiteStatus.TIMED_OUT, f"the tests {how} and were stopped {limit}: timed out. {last}"
         case End.OUT_OF_MEMORY:
             return SuiteStatus.OUT_OF_MEMORY, "the tests were killed because they used more memory than allowed"
         case End.OUT_OF_ROOM:
@@ -51,6 +60,33 @@ def of_process(finished: Finished) -> Verdict | None:
             return SuiteStatus.NOT_RUN, f"the test runner was killed by signal {finished.signal}"
         case End.EXITED:
             return None
+
+
+def _stuck(output: str, views: Sequence[str]) -> str:
+    """Where it stood, as far as the runner or the interpreter says so."""
+    running = ["".join(match.groups("")) for match in map(_RUNNING.match, output.split("\n")) if match]
+    frames = [(from_root(path, views), line, name) for path, line, name in _FRAME.findall(_last_dump(output))]
+    own = [(path, line, name) for path, line, name in frames if not path.startswith(("/", "<"))]
+    tests = [frame for frame in own if frame[2].startswith("test")]
+    places = [f"{path}:{line} ({name})" for path, line, name in dict.fromkeys((*tests[:1], *own[:1]))]
+    if places or running:
+        return f"It stood in {', at '.join(places or running[-3:])}"
+    last = next((line.strip() for line in reversed(output.splitlines()) if line.strip()), "")
+    return f"The last that it printed: {last[:200]}" if last else "It had printed nothing (watch mode?)"
+
+
+_DUMP: Final = re.compile(r"(?m)\bTimeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!$")
+"""What Python's faulthandler writes above the stacks of all threads."""
+_FRAME: Final = re.compile(r'(?m)^  File "([^"\n]+)", line (\d+) in (\S+)$')
+_RUNNING: Final = re.compile(
+    r"^test (\S+) has been running for over \d+ seconds$|^\s+((?:Test|Fuzz)\w+) \(\d[\dhms.]*\)$"
+)
+"""cargo's and Go's word."""
+
+
+def _last_dump(output: str) -> str:
+    dumps = _DUMP.split(output)
+    return dumps[-1] if len(dumps) > 1 else ""
 
 
 def _of_shell(exit_code: int) -> Verdict | None:

@@ -61,6 +61,9 @@ _CONFIGURED: Final = (
     ("setup.cfg", r"(?m)^\[tool:pytest\]"),
 )
 
+_LONG_S: Final = 60
+"""Seconds of one test after which its stack is printed; it goes on."""
+
 _PROJECT: Final = re.compile(r"[^/]+\.py|pyproject\.toml|setup\.cfg|requirements[\w-]*\.txt")
 
 _ADDED: Final = re.compile(r"(?ms)^\s*addopts\s*=.*?(?=^[^\s\]]|\Z)")
@@ -153,6 +156,8 @@ def _options(files: Files, line: str) -> tuple[str, ...]:
     ``cache_dir`` under ``--strict-config`` into usage errors."""
     said = "\n".join((line, *(text(files, name) for name, _ in _CONFIGURED)))
     options = ["-o", "junit_family=xunit1", "--maxfail=0", "--continue-on-collection-errors", "--color=no"]
+    if "faulthandler" not in said:  # a test that hangs is named by its stack
+        options += ["-o", f"faulthandler_timeout={_LONG_S}"]
     if "no:cacheprovider" not in said:
         options += ["-o", "cache_dir=/tmp/pytest-cache"]
     added = "\n".join(match for name, _ in _CONFIGURED for match in _ADDED.findall(text(files, name)))

@@ -588,6 +588,14 @@ def test_a_scratch_folder_in_what_is_read_only(bubblewrap: Sandbox, tmp_path: Pa
     assert [path.name for path in (library / "scratch").iterdir()] == ["old"]
 
 
+def test_what_waits_for_nothing_is_ended_and_what_works_is_not(sandbox: Sandbox) -> None:
+    limits = Limits(wall_s=60, quiet_s=1.0)
+    for line in ("sleep 50", "echo begun; (sleep 50) & sleep 50"):
+        assert sandbox.run(Command(("sh", "-c", line), cwd="/", limits=limits)).end is End.HUNG
+    for line in ("timeout 3 sh -c 'while :; do :; done'; true", "for i in 1 2 3 4 5 6; do echo $i; sleep 0.5; done"):
+        assert sandbox.run(Command(("sh", "-c", line), cwd="/", limits=limits)).ok
+
+
 def test_loopback_works_inside_and_leads_nowhere(bubblewrap: Sandbox, python: tuple[str, tuple[Mount, ...]]) -> None:
     source = """
 import socket

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from agent.types import SuiteStatus
-from agent.verify.environment import SetupFailed
+from agent.verify.environment import SetupFailed, may_lack
 from agent.verify.registries import ALLOW, CLIENTS, Registries, holds_credential, places, told
 from sandbox.egress.policy import Destination
 from tests.support.disk import small_disk
@@ -50,6 +50,20 @@ def test_one_is_installed_where_nothing_passes_in_the_users_own(bench: MakeBench
     assert run.passed == {"test_a.py::test_a"}, run.log
     assert made.harness.environment.source == "installed"
     assert not made.harness.install()
+
+
+@pytest.mark.parametrize(
+    ("test", "lacks"),
+    [
+        ("def test_a(): assert 1 == 2\n", False),
+        ("def test_a():\n    import nowhere\n", True),
+        ("def test_a(no_such_fixture): pass\n", True),
+        ("import nowhere\ndef test_a(): pass\n", True),
+    ],
+)
+def test_another_environment_is_no_help_where_the_tests_ran(bench: MakeBench, test: str, lacks: bool) -> None:
+    made = bench({"test_a.py": test})
+    assert may_lack(made.harness.run(made.base)) is lacks
 
 
 def test_what_the_set_up_made_is_kept_read_only_and_found_again(

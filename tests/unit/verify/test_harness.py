@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -304,7 +305,20 @@ def test_what_fails_by_now_without_the_change_too_is_flaky(bench: MakeBench) -> 
     draft = made.draft({"test_a.py": "def test_early(): pass\n", "why.txt": "broken"})
     after = made.harness.run(draft)
     assert after.failed == {"test_late.py::test_late", "test_other.py::test_other"}
-    assert made.harness.flaky(draft, before, after) == ("test_late.py::test_late",)
+    for _ in range(2):
+        assert made.harness.flaky(draft, before, after) == ("test_late.py::test_late",)
+    asked = [event["selection"] for event in made.events.events if event.get("name") == "again"]
+    assert asked.count(("test_late.py::test_late", "test_other.py::test_other")) == 1, "the base says it once"
+
+
+def test_a_test_that_hangs_is_named_and_not_waited_for(bench: MakeBench) -> None:
+    hangs = "import threading\n\ndef wait():\n    threading.Event().wait()\n\ndef test_b():\n    wait()\n"
+    soon = "[pytest]\nfaulthandler_timeout = 1\n"
+    made = bench({"pytest.ini": soon, "test_a.py": "def test_a(): pass\n", "test_b.py": hangs}, wall_s=600.0)
+    made.harness.limits = replace(made.harness.limits, quiet_s=2.0)
+    run = made.harness.run(made.base)
+    assert run.status is SuiteStatus.TIMED_OUT
+    assert "hung" in run.detail and "It stood in test_b.py:7 (test_b), at test_b.py:4 (wait)" in run.detail, run.detail
 
 
 def test_a_selection_is_never_an_option(added: Bench) -> None:

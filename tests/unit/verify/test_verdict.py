@@ -8,7 +8,8 @@ import pytest
 
 from agent.types import SuiteStatus, TestOutcome
 from agent.verify.report import Entry, Report, build
-from agent.verify.verdict import Exit, structured, unstructured
+from agent.verify.verdict import Exit, of_process, structured, unstructured
+from sandbox.types import End, Finished
 
 EXITS: Mapping[int, Exit] = {0: Exit.CLEAN, 1: Exit.FAILURES, 2: Exit.BROKEN, 5: Exit.NO_TESTS}
 PASSED = Entry("t.py::a", TestOutcome.PASSED)
@@ -74,3 +75,24 @@ def test_a_damaged_report_and_a_runner_that_failed_conclude_nothing(exit_code: i
 def test_without_a_report_the_exit_code_is_all_there_is(exit_code: int, status: SuiteStatus, says: str) -> None:
     said, why = unstructured(exit_code)
     assert said is status and says in why
+
+
+@pytest.mark.parametrize(
+    ("printed", "told"),
+    [
+        ("", "nothing (watch mode?)"),
+        ("a\nWatching for changes\n\n", "The last that it printed: Watching for changes"),
+        ("test slow::one has been running for over 60 seconds\n", "It stood in slow::one"),
+        ("panic: test timed out after 1m0s\nrunning tests:\n\tTestSlow (1m0s)\n", "It stood in TestSlow"),
+        (
+            "Timeout (0:01:00)!\nThread 0x1 (most recent call first):\n"
+            '  File "/usr/lib/python3/threading.py", line 5 in wait\n'
+            '  File "/v/lib/a.py", line 3 in take\n  File "/v/tests/test_a.py", line 9 in test_take\n',
+            "It stood in tests/test_a.py:9 (test_take), at lib/a.py:3 (take)",
+        ),
+    ],
+)
+def test_where_a_run_stood_is_told(printed: str, told: str) -> None:
+    finished = Finished(End.HUNG, None, None, printed.encode(), len(printed), 300.0)
+    status, detail = of_process(finished, ("/v",)) or ("", "")
+    assert (status, told in detail) == (SuiteStatus.TIMED_OUT, True), detail
