@@ -25,6 +25,7 @@ _PROMPT = "? "
     "--repo",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=Path(),
+    show_default="this folder",
     help="The checkout; its last commit is what is asked about.",
 )
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on standard output.")
@@ -33,10 +34,12 @@ def ask_command(question: str, repo: Path, as_json: bool) -> int:
 
     Without a question it is a conversation: one question a line, an empty line ends it.
 
+    Example: graftsmith ask "Where are retries counted?"
+
     \b
     Exit codes: 0 answered · 1 ended without an answer, with the outcome named · 2 usage or configuration · 3 our bug
     \b
-    Settings, from the environment or .env: OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL
+    Settings, from the environment or .env: OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL; all: docs/operating.md
     """
     console = Terminal(stderr=True)
     settings = local_run.settings(console)

@@ -30,7 +30,7 @@ def jobs_command(number: int, repository: str, as_json: bool) -> None:
     """List the jobs of the service on this machine: what was asked where and by whom, how it ended, what it cost.
 
     Reads the same settings as `graftsmith serve` (GRAFTSMITH_STATE_DIR, GRAFTSMITH_DATABASE_URL), and may be used while
-    that runs. `graftsmith show STATE/jobs/ID/run-1` tells what happened in a job.
+    that runs. `graftsmith show ID` tells what happened in a job.
     """
     settings = load(StoreSettings)
     file = settings.state_dir / "database" / "jobs.sqlite"

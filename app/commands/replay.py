@@ -18,6 +18,7 @@ from agent.types import ChangeSet, RunResult, RunSpec
 from app.cli import ENDED, PROVEN
 from app.commands import display
 from app.commands.run import Stop
+from app.commands.show import log_of
 from app.terminal import Terminal, say
 from sandbox import remove_tree
 
@@ -25,14 +26,14 @@ _DIFF_LINES = 40
 
 
 @click.command(name="replay")
-@click.argument("file", type=click.Path(exists=True, path_type=Path))
+@click.argument("run")
 @click.option(
     "--repo",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     help="A checkout that has the run's base commit; without it, the one that the run had.",
 )
-def replay_command(file: Path, repo: Path | None) -> int:
-    """Run FILE (events.jsonl, or the run's folder) again and say where it differs from what was recorded.
+def replay_command(run: str, repo: Path | None) -> int:
+    """Carry RUN out again and say where it differs from what was recorded. RUN is named as for `graftsmith show`.
 
     The model's replies come from the record, so nothing is asked of any endpoint and nothing is paid; everything else
     is done again, on a copy: index, tests, edits, proof.
@@ -40,7 +41,7 @@ def replay_command(file: Path, repo: Path | None) -> int:
     \b
     Exit codes: 0 the same · 1 it differs · 2 usage
     """
-    log = record.events_file(file)
+    log = log_of(run)
     events = [event for _, event in record.read_events(log)]
     spec, recorded = record.read_spec(log.parent), record.read_result(log.parent)
     console = Terminal(stderr=True)

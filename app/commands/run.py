@@ -27,6 +27,7 @@ from app.terminal import Terminal, say
     "--repo",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=Path(),
+    show_default="this folder",
     help="The checkout; its last commit is the base.",
 )
 @click.option("--task", default="", help="What to do. The first line is the title; `-` reads standard input.")
@@ -66,10 +67,15 @@ def run_command(
     command that needs a virtual environment, node_modules or a toolchain of yours finds it, read-only.
 
     \b
-    Exit codes: 0 proven (or planned, or answered) · 1 ended without success, with the outcome named
-      2 usage or configuration · 3 our bug
+    Examples:
+      graftsmith run --task "Fix the crash when the file is empty"
+      graftsmith run --task "Drop Python 3.8" --plan-only       then: graftsmith run --resume RUN
+      graftsmith run --task - --test-command "pytest -q --junitxml={report}" < issue.md
     \b
-    Settings, from the environment or .env: OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL
+    Exit codes: 0 proven (or planned) · 1 ended without success, with the outcome named
+      2 usage, settings or machine (a full disk, a missing program) · 3 our bug
+    \b
+    Settings, from the environment or .env: OPENAI_API_KEY, OPENAI_BASE_URL, OPENAI_MODEL; all: docs/operating.md
     """
     console = Terminal(stderr=True)
     settings = local_run.settings(console)

@@ -4,26 +4,55 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from glob import escape
 from pathlib import Path
 from typing import Any
 
 import click
 
-from agent.record import events_file, read_events
+from agent.errors import UserError
+from agent.record import EVENTS, events_file, read_events
 from app.report import words
+from app.settings import StoreSettings, load
 from app.terminal import all_cleaned
 from sandbox.text import shorten
 
 
 @click.command(name="show")
-@click.argument("file", type=click.Path(exists=True, path_type=Path))
+@click.argument("run")
 @click.option("--full", is_flag=True, help="Whole messages and results; without it, their beginning and end.")
-def show_command(file: Path, full: bool) -> None:
-    """Print the event log FILE (or the run's folder) as a story: stages, model calls, tools, test runs, decisions."""
+def show_command(run: str, full: bool) -> None:
+    """Print what happened in RUN as a story: stages, model calls, tools, test runs, decisions.
+
+    RUN is the id of a run of yours, the id of a job (`graftsmith jobs` lists them; of its last run), a run's folder, or
+    its events.jsonl. Example: graftsmith show 20260203-093000-1a2b3c
+    """
     limit = None if full else 600
-    for number, event in read_events(events_file(file)):
+    for number, event in read_events(log_of(run)):
         text = _told(all_cleaned(event), limit)
         click.echo(f"{click.style(f'{number:4d} {_clock(event)}', dim=True)}  {text}")
+
+
+def log_of(run: str) -> Path:
+    """The event log of a run.
+
+    Args:
+        run: a log, a run's folder, or an id: of a run from the shell, or of a job, which stands for its last run.
+
+    Raises:
+        UserError: there is none.
+    """
+    if Path(run).exists():
+        return events_file(Path(run))
+    state = load(StoreSettings).state_dir
+    logs = [*(state / "local").glob(f"{escape(run)}/{EVENTS}"), *(state / "jobs").glob(f"{escape(run)}/run-*/{EVENTS}")]
+    if not logs:
+        raise UserError(
+            f"There is no run {run}",
+            why=f"It is no file or folder, and no id of a run or job in {state}",
+            todo="Name a run's folder, or an id that `graftsmith jobs` lists",
+        )
+    return max(logs, key=lambda log: log.stat().st_mtime)
 
 
 def _clock(event: dict[str, Any]) -> str:

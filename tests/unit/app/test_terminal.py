@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,19 @@ def test_the_story_of_a_log_of_another_version(tmp_path: Path, kind: str, event:
     told = CliRunner().invoke(cli, ["show", str(log)])
     assert told.exit_code == 0, told.exception
     assert told.output
+
+
+def test_a_run_is_found_by_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GRAFTSMITH_STATE_DIR", str(tmp_path))
+    places = ("local/run[1]", "jobs/job-1/run-1", "jobs/job-1/run-1.1")
+    for age, place in enumerate(places):
+        (tmp_path / place).mkdir(parents=True)
+        log = tmp_path / place / "events.jsonl"
+        log.write_text(json.dumps({"kind": "stage", "name": place}) + "\n")
+        os.utime(log, (age, age))
+    for run, place in (("run[1]", places[0]), ("job-1", places[2]), (str(tmp_path / places[1]), places[1])):
+        assert f"── {place} ──" in CliRunner().invoke(cli, ["show", run]).output
+    assert isinstance(CliRunner().invoke(cli, ["show", "job-2"], standalone_mode=False).exception, UserError)
 
 
 @pytest.mark.parametrize("command", [("replay", "plain.txt"), ("run", "--resume", "plain.txt")])
