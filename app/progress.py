@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from agent.types import Stage
+from agent.types import Stage, SuiteStatus
 from app.report import Progress, StageState, words
 
 
@@ -41,7 +41,7 @@ class Watch:
             case "test_run" if event.get("name") not in words.PARTS:
                 run = event["run"]
                 counts = f"{run['passed']} passed, {words.failures(run)} failed"
-                self._note(counts if run["passed"] or run["failed"] else str(run["status"]))
+                self._note(counts if run["passed"] or run["failed"] else words.SUITE[SuiteStatus(run["status"])])
             case "tool_result":
                 self._now(f"{event['name']}{'' if event['ok'] else ' (refused)'}")
             case "decision" if event.get("part"):

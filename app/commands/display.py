@@ -23,6 +23,7 @@ from agent.types import (
     Proof,
     RunResult,
     Stage,
+    SuiteStatus,
     TestOutcome,
     TestRun,
     Usage,
@@ -75,9 +76,8 @@ class _Progress:
             self._now(words.PARTS[event["name"]])
         elif kind == "test_run":
             run, kept = event["run"], ", as an earlier run measured it" if event.get("kept") else ""
-            self._console.print(
-                f"    tests: {run['status']}, {run['passed']} passed, {words.failures(run)} failed{kept}"
-            )
+            said = words.SUITE[SuiteStatus(run["status"])]
+            self._console.print(f"    {said}: {run['passed']} passed, {words.failures(run)} failed{kept}")
         elif kind == "check" and event["found"]:
             self._console.print(f"    {escape(event['tool'])}: {len(event['found']) + event['more']} new finding(s)")
         elif kind == "decision" and event.get("part"):

@@ -41,6 +41,8 @@ def test_tests_and_tools_are_told() -> None:
     watch.see({"kind": "test_run", "run": {"status": "failing", "passed": 12, "failed": ["a", "b"], "more": 40}})
     watch.see({"kind": "tool_result", "name": "edit", "ok": False})
     assert watch.progress.stages[0].note == "12 passed, 42 failed"
+    watch.see({"kind": "test_run", "run": {"status": "not_run", "passed": 0, "failed": [], "more": 0}})
+    assert watch.progress.stages[0].note == "the tests could not run"
     assert watch.progress.now == "edit (refused)"
 
 
