@@ -71,7 +71,11 @@ def _without_tokens(value: Any) -> Any:
         case str():
             return redact(value)
         case dict():
-            return {redact(key): _without_tokens(item) for key, item in value.items()}
+            kept: dict[str, Any] = {}
+            for key, item in value.items():
+                told = redact(key)
+                kept[f"{told} {len(kept)}" if told in kept else told] = _without_tokens(item)
+            return kept
         case list():
             return [_without_tokens(item) for item in value]
         case _:

@@ -6,17 +6,12 @@ their spelling (``APP_ID``, ``OPENAI_MODEL``, …); everything of our own starts
 
 from __future__ import annotations
 
-import base64
-import binascii
 import difflib
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-from cryptography.exceptions import UnsupportedAlgorithm
-from cryptography.hazmat.primitives.asymmetric.rsa import RSAPrivateKey
-from cryptography.hazmat.primitives.serialization import load_pem_private_key
 from dotenv import dotenv_values
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
@@ -27,6 +22,7 @@ from agent.types import Budget, ModelEndpoint
 from agent.verify.registries import places
 from app import addresses
 from app.addresses import GitHubAddresses, safe_url, web_url
+from app.private_key import in_file, rsa_pem
 
 _PREFIX = "GRAFTSMITH_"
 _PUBLIC_OPENAI = "https://api.openai.com/v1"
@@ -266,8 +262,8 @@ class Settings(EngineSettings, StoreSettings):
         if isinstance(value, _TwoKeys):
             raise ValueError("PRIVATE_KEY and PRIVATE_KEY_PATH are both set: remove one of them")
         if isinstance(value, Path):
-            return _rsa_pem(_read_key(value.expanduser()))
-        return _rsa_pem(value.get_secret_value() if isinstance(value, SecretStr) else str(value))
+            return rsa_pem(in_file(value.expanduser()))
+        return rsa_pem(value.get_secret_value() if isinstance(value, SecretStr) else str(value))
 
     @field_validator("github_api_url")
     @classmethod
@@ -317,31 +313,6 @@ class Settings(EngineSettings, StoreSettings):
 
 class _TwoKeys:
     """Stands for a private key that was given twice."""
-
-
-def _read_key(path: Path) -> str:
-    try:
-        return path.read_text(encoding="ascii")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "it is not a PEM text file"
-        raise ValueError(f"PRIVATE_KEY_PATH {path} can't be read: {reason}") from error
-
-
-def _rsa_pem(text: str) -> SecretStr:
-    """Accepts real newlines, ``\\n`` written out, and the whole file in base64, as hosting panels make people do."""
-    text = text.replace("\\r", "").replace("\\n", "\n").strip()
-    if "-----BEGIN" not in text:
-        try:
-            text = base64.b64decode("".join(text.split()), validate=True).decode("ascii").strip()
-        except (binascii.Error, UnicodeDecodeError):
-            text = ""
-    try:
-        key = load_pem_private_key(text.encode("ascii"), password=None)
-    except (ValueError, TypeError, UnsupportedAlgorithm):
-        key = None
-    if not isinstance(key, RSAPrivateKey):
-        raise ValueError("it is not an RSA private key in PEM form (-----BEGIN RSA PRIVATE KEY----- …)")
-    return SecretStr(text + "\n")
 
 
 # What to do about each setting, shown when it is missing or wrong.

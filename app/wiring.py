@@ -14,9 +14,11 @@ from agent.budget import load_prices
 from app import housekeeping, server
 from app.aging import DAY_S
 from app.github import GitHubApp, WorkflowTokens
-from app.jobs.executor import Executor, claim_identity
+from app.jobs.durable import claim_identity
+from app.jobs.executor import Executor
 from app.jobs.room import Room
-from app.jobs.store import JobStore, database_url
+from app.jobs.store import JobStore
+from app.jobs.tables import database_url
 from app.llm.endpoint import Gateway, GatewayConfig
 from app.llm.endpoint import routes as llm_routes
 from app.llm.ledger import RunMeters

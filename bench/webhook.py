@@ -33,7 +33,8 @@ from starlette.types import ASGIApp
 
 from app.jobs.intake import Intake
 from app.jobs.room import Room
-from app.jobs.store import JobStore, sqlite_url
+from app.jobs.store import JobStore
+from app.jobs.tables import sqlite_url
 from app.logs import set_up_logging
 from app.server import Front
 from app.server import run as run_service

@@ -12,7 +12,8 @@ from typing import Any
 import click
 from rich.markup import escape
 
-from app.jobs.store import JobStore, database_url
+from app.jobs.store import JobStore
+from app.jobs.tables import database_url
 from app.jobs.types import Job, JobState
 from app.report import words
 from app.settings import StoreSettings, load

@@ -20,7 +20,8 @@ from agent.types import ModelEndpoint, RunResult
 from app.devhub.devhub import AppKeys, DevHub
 from app.devhub.repo import Repo, SeenPull
 from app.devhub.serving import serving
-from app.jobs.store import JobStore, sqlite_url
+from app.jobs.store import JobStore
+from app.jobs.tables import sqlite_url
 from app.jobs.types import Job
 from sandbox import process
 from sandbox.text import clean

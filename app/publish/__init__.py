@@ -1,5 +1,6 @@
 """From a change set, which is data, to a branch and a pull request: checked first, written once."""
 
+from app.publish.checking import SecretInPatch, as_patch, review
 from app.publish.policy import Accepted, ChangeSetRefused, Limits, Rules
 from app.publish.publisher import (
     Kept,
@@ -7,12 +8,9 @@ from app.publish.publisher import (
     Proposal,
     Published,
     PullText,
-    SecretInPatch,
     Unchanged,
-    as_patch,
     keep,
     propose,
-    review,
     update,
 )
 

@@ -12,7 +12,8 @@ import httpx
 import pytest
 
 from app.jobs.intake import Intake
-from app.jobs.store import JobStore, sqlite_url
+from app.jobs.store import JobStore
+from app.jobs.tables import sqlite_url
 from app.jobs.types import Word
 from app.webhooks.endpoint import WebhookEndpoint
 from app.webhooks.policy import Rules

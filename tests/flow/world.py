@@ -24,7 +24,8 @@ from app.addresses import by_api
 from app.demo.scene import service_settings
 from app.devhub.devhub import AppKeys, DevHub
 from app.devhub.repo import Repo, SeenPull
-from app.jobs.store import JobStore, sqlite_url
+from app.jobs.store import JobStore
+from app.jobs.tables import sqlite_url
 from app.jobs.types import Job, JobState
 from app.steps.files import Brief
 

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from agent.types import Outcome
 from app.housekeeping import tidy
-from app.jobs.store import JobStore, sqlite_url
+from app.jobs.store import JobStore
+from app.jobs.tables import sqlite_url
 from app.jobs.types import Ending
 from app.places import Places
 from tests.unit.jobs.making import add

@@ -10,7 +10,8 @@ from click.testing import CliRunner, Result
 
 from agent.types import Outcome, Usage
 from app.cli import cli
-from app.jobs.store import JobStore, sqlite_url
+from app.jobs.store import JobStore
+from app.jobs.tables import sqlite_url
 from app.jobs.types import Ending
 from tests.unit.jobs.making import add, command
 

@@ -19,8 +19,10 @@ from typing import Any
 import uvicorn
 
 from agent.types import Outcome
-from app.jobs.executor import Executor, Pace, claim_identity
-from app.jobs.store import JobStore, sqlite_url
+from app.jobs.durable import claim_identity
+from app.jobs.executor import Executor, Pace
+from app.jobs.store import JobStore
+from app.jobs.tables import sqlite_url
 from app.jobs.types import Artefacts, Ending
 from app.jobs.workflow import Halted, Patience, Work
 from app.server import build

@@ -13,8 +13,10 @@ from pathlib import Path
 import sqlalchemy as sa
 
 from agent.types import Outcome
-from app.jobs.executor import Executor, Pace, _dbos_engine
-from app.jobs.store import JobStore, sqlite_url
+from app.jobs.durable import dbos_engine
+from app.jobs.executor import Executor, Pace
+from app.jobs.store import JobStore
+from app.jobs.tables import sqlite_url
 from app.jobs.types import JobState
 from app.jobs.workflow import Patience
 from tests.unit.jobs.making import add, command
@@ -25,7 +27,7 @@ PATIENCE = Patience(tries=1000, first_s=0.01, most_s=0.05)
 
 def test_the_clock_that_dbos_writes_into_its_tables_works_with_an_old_sqlite(tmp_path: Path) -> None:
     """From Python 3.12 on DBOS asks for ``unixepoch('subsec')``, which SQLite knows since 3.42."""
-    engine = _dbos_engine(sqlite_url(tmp_path / "dbos.sqlite"))
+    engine = dbos_engine(sqlite_url(tmp_path / "dbos.sqlite"))
     with engine.begin() as db:
         db.execute(sa.text("CREATE TABLE t (id INTEGER, at INTEGER NOT NULL DEFAULT (unixepoch('subsec') * 1000))"))
         db.execute(sa.text("INSERT INTO t (id) VALUES (1)"))

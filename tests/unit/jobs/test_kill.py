@@ -17,7 +17,8 @@ from pathlib import Path
 
 import httpx
 
-from app.jobs.store import JobStore, sqlite_url
+from app.jobs.store import JobStore
+from app.jobs.tables import sqlite_url
 from app.jobs.types import Job, JobState
 from app.webhooks.signature import digest
 from tests.unit.jobs.serving import SECRET, listen, number_of, read_log, start_server

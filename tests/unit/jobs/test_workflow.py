@@ -12,7 +12,8 @@ import pytest
 
 from agent.errors import BugError, OperatorError, RetryLater, UserError
 from agent.types import Outcome
-from app.jobs.store import JobStore, LeaseLost, sqlite_url
+from app.jobs.store import JobStore, LeaseLost
+from app.jobs.tables import sqlite_url
 from app.jobs.types import Artefacts, Ending, Job, Word
 from app.jobs.workflow import MAX_ATTEMPTS, Halted, Patience, Verdict, Work, perform
 from tests.unit.jobs.making import add, command

@@ -34,15 +34,17 @@ def test_shapes_are_found_and_redacted(text: str) -> None:
 
 
 def test_a_log_holds_no_token_wherever_in_an_event_it_stands(tmp_path: Path) -> None:
-    token, told = f"ghp_{R}", []
+    token, other, told = f"ghp_{R}", f"ghp_{R[::-1]}", []
     log = EventLog(tmp_path / "log", listeners=[told.append])
 
-    log.emit("note", text=f"\n{token}", outcomes={f"test_it[{token}]": ["passed", {"at": Path(token)}]}, n=1.5)
+    outcomes = {f"test_it[{token}]": ["passed", {"at": Path(token)}], f"test_it[{other}]": 2}
+    log.emit("note", text=f"\n{token}", outcomes=outcomes, n=1.5)
     log.close()
 
     (line,) = (tmp_path / "log").read_text().splitlines()
     assert R[:12] not in line and told == [json.loads(line)]
-    assert told[0]["outcomes"] == {"test_it[[redacted]]": ["passed", {"at": "[redacted]"}]} and told[0]["n"] == 1.5
+    kept = {"test_it[[redacted]]": ["passed", {"at": "[redacted]"}], "test_it[[redacted]] 1": 2}
+    assert (told[0]["outcomes"], told[0]["n"]) == (kept, 1.5)
 
 
 @pytest.mark.parametrize("between", ["\\n", "\\\\n", "\\r\\n", "\n    ", '\\n"\n    "', '",\n    "', "\r\n"])

@@ -18,8 +18,10 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from agent.errors import OperatorError
-from app.jobs.executor import Executor, claim_identity
-from app.jobs.store import JobStore, sqlite_url
+from app.jobs.durable import claim_identity
+from app.jobs.executor import Executor
+from app.jobs.store import JobStore
+from app.jobs.tables import sqlite_url
 from app.logs import JsonLines
 from app.server import Front, build, serve
 from app.webhooks.policy import Rules

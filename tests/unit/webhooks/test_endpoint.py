@@ -15,7 +15,8 @@ from starlette.types import Message
 from agent.errors import RetryLater
 from app.jobs.intake import Intake
 from app.jobs.room import Room
-from app.jobs.store import JobStore, sqlite_url
+from app.jobs.store import JobStore
+from app.jobs.tables import sqlite_url
 from app.jobs.types import Command, Delivery
 from app.webhooks.endpoint import MAX_BODY, WebhookEndpoint
 from app.webhooks.events import LabelChanged, issue_of
