@@ -117,7 +117,12 @@ class Git:
 
     @classmethod
     def init(cls, git_dir: Path) -> Git:
-        """Make an empty bare repository, or open the one that is there."""
+        """Make an empty bare repository, or open the one that is there.
+
+        Raises:
+            OSError: the disk is full.
+            BugError: git could not, for another reason.
+        """
         git_dir.mkdir(parents=True, exist_ok=True, mode=0o700)  # other people's private code
         argv = ["git", "init", "--quiet", "--bare", "--template=", "--", str(git_dir)]
         finished = process.run(argv, env=environment(), limits=LOCAL, split_stderr=True)
@@ -182,7 +187,11 @@ class Git:
     # ── reading ──
 
     def resolve(self, name: str) -> str:
-        """The commit id that ``name`` (a full ref, ``HEAD`` or an id) stands for."""
+        """The commit id that ``name`` (a full ref, ``HEAD`` or an id) stands for.
+
+        Raises:
+            RefMissing: it stands for none.
+        """
         finished = self._try(["rev-parse", "--verify", "--quiet", "--end-of-options", f"{name}^{{commit}}"])
         if not finished.ok:
             raise RefMissing(f"There is no commit {name!r} in the repository")

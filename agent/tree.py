@@ -287,7 +287,11 @@ class Draft:
         return gone.with_file(target, content, self._kept_mode(source))
 
     def changed(self, change: FileChange) -> Draft:
-        """The draft with one more change."""
+        """The draft with one more change.
+
+        Raises:
+            NotFound, NotAFile, Binary, CaseTwin, PathRefused: with what to do instead.
+        """
         if change.content is None:
             return self.without(change.path)
         if change.mode == LINK:

@@ -158,7 +158,11 @@ class Checkout:
         return (Mount(self.path, self.view, writable=True), *self._over)
 
     def fill(self, draft: Draft) -> None:
-        """Write everything into the empty folder."""
+        """Write everything into the empty folder.
+
+        Raises:
+            UserError: the disk takes two paths of the repository for one.
+        """
         try:
             with Root(self.path) as root:
                 self._write(root, draft, draft.entries, pristine=True)

@@ -67,6 +67,7 @@ _TEXTS = ("whole", "title", "prose")
 
 
 def measure(evidence: Evidence, found: Sequence[Candidate]) -> Measures:
+    """What is known of each of ``found``, before any of it is weighed."""
     chunks = np.array([candidate.chunk for candidate in found], np.intp)
     said = _said(evidence)
     own = np.array([_named(candidate, evidence, said) for candidate in found], np.float32).reshape(-1, len(_NAMED))

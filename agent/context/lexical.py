@@ -52,6 +52,7 @@ class Lexical:
         self._rarity: dict[str, float] = {}
 
     def score(self, query: Query) -> Scores:
+        """How well all fit; a stem that is nowhere adds nothing."""
         chunks = np.zeros(len(self.corpus.chunk_file), np.float32)
         files = np.zeros(self.corpus.files, np.float32)
         for stem, weight in query.items():

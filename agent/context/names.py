@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 
 from agent.context.issue import Issue
-from agent.context.shares import give, none
+from agent.context.shares import give, zeros
 from agent.index.corpus import Floats
 from agent.index.graph import Graph
 from agent.index.index import Index
@@ -18,7 +18,7 @@ from agent.index.words import words
 
 def definitions(names: Iterable[str], graph: Graph) -> Floats:
     """Files that define what the issue names; a name that many define says less."""
-    out = none(graph)
+    out = zeros(graph)
     for name in plain(names):
         give(out, {file for file, _ in graph.defined.get(name, ())} - graph.tests, 1.0, most=30)
     return out
@@ -26,7 +26,7 @@ def definitions(names: Iterable[str], graph: Graph) -> Floats:
 
 def titled(issue: Issue, graph: Graph) -> Floats:
     """Files that define a function or class whose name is a word of the title, in the same case."""
-    out = none(graph)
+    out = zeros(graph)
     elsewhere = set(words(f"{issue.prose} {issue.code}"))
     for word in dict.fromkeys(words(issue.title)):  # in their order, because sums of fractions depend on it
         if len(word) > 2 or word in elsewhere:
@@ -62,7 +62,7 @@ def usage(names: Iterable[str], index: Index, wanted: np.ndarray) -> Floats:
 
 def qualified(names: Iterable[str], graph: Graph) -> Floats:
     """Files that define ``Class.method`` or ``module.function`` as the issue writes it."""
-    out = none(graph)
+    out = zeros(graph)
     for name in names:
         parts = _SEPARATOR.split(name)
         if len(parts) > 1:
@@ -97,7 +97,7 @@ _FROM = re.compile(r"^\s*(?:>>> |\.\.\. |In \[\d+\]: )?from\s+([\w.]+)\s+import\
 
 def imported(issue: Issue, graph: Graph) -> Floats:
     """Files that define what a snippet imports, through re-exports, as far as title and prose talk about it."""
-    out = none(graph)
+    out = zeros(graph)
     title, prose = Counter(words(issue.title)), Counter(words(issue.prose))
     for module, names in _FROM.findall(f"{issue.code}\n{issue.prose}"):
         for name in names.replace(",", " ").split():

@@ -39,7 +39,12 @@ def cut(text: str, tokens: int) -> str:
 
 @dataclass
 class Page:
-    """Text that grows up to a bound."""
+    """Text that grows up to a bound.
+
+    Args:
+        budget: tokens.
+        seed: the run's secret, from which the fences are made.
+    """
 
     budget: int
     seed: str
@@ -51,12 +56,15 @@ class Page:
 
     @property
     def left(self) -> float:
+        """Tokens, less what joins the next part to the others."""
         return self.budget - estimate_tokens(self.text) - 4
 
     def fits(self, part: str) -> bool:
+        """Whether the page is within its budget with ``part`` too."""
         return estimate_tokens("\n\n".join([*self.parts, part])) <= self.budget
 
     def add(self, part: str, share: float) -> None:
+        """Put ``part`` on the page, cut to ``share`` of the budget; nothing where not even its beginning fits."""
         allowed = int(min(self.budget * share, self.left))
         part = cut(part, allowed)
         if part and self.fits(part):
@@ -67,6 +75,7 @@ class Page:
         return estimate_tokens(fence(kind, label, "", self.seed)) + 4
 
     def add_fenced(self, kind: str, label: str, text: str, share: float) -> None:
+        """The same for text from elsewhere, in a fence, which counts towards its share."""
         text = cut(text, int(min(self.budget * share, self.left)) - self.frame(kind, label)) if text else ""
         part = fence(kind, label, text, self.seed)
         if text and self.fits(part):

@@ -9,7 +9,7 @@ import numpy as np
 
 from agent.context.frames import Frame
 from agent.context.issue import Issue
-from agent.context.shares import give, none
+from agent.context.shares import give, zeros
 from agent.index.corpus import Floats
 from agent.index.graph import Graph
 from agent.index.index import Index
@@ -46,7 +46,7 @@ _NAMESAKES = 2
 
 def mentioned_paths(issue: Issue, graph: Graph) -> Floats:
     """Files whose path, or its end, stands in the text. A bare name that many files have may be the user's own."""
-    out = none(graph)
+    out = zeros(graph)
     for path in issue.paths:
         found = reached(path, graph)
         if "/" in path or len(found) <= _NAMESAKES:
@@ -70,7 +70,7 @@ def reached(path: str, graph: Graph) -> list[int]:
 
 def traced(frames: Sequence[Frame], graph: Graph) -> Floats:
     """Files of a traceback; the frame nearest to the error counts most."""
-    out = none(graph)
+    out = zeros(graph)
     depth = 0
     for frame in reversed(frames):
         found = reached(frame.path, graph)
@@ -86,7 +86,7 @@ def named_files(issue: Issue, graph: Graph) -> Floats:
     for file, path in enumerate(graph.paths):
         if file not in graph.tests:
             homes[file_word(path)].append(file)
-    out = none(graph)
+    out = zeros(graph)
     for word in said & homes.keys():
         if len(word) > 2:
             out[homes[word]] = 1.0 / len(homes[word])

@@ -10,7 +10,8 @@ from agent.index.corpus import Floats
 from agent.index.graph import Graph
 
 
-def none(graph: Graph) -> Floats:
+def zeros(graph: Graph) -> Floats:
+    """Nothing is said of any file yet (F)."""
     return np.zeros(len(graph.paths), np.float32)
 
 

@@ -22,6 +22,7 @@ class Vectors:
         self._db = _opened(path)
 
     def get(self, keys: Iterable[str]) -> dict[str, Vector]:
+        """Those of ``keys`` that are known."""
         found: dict[str, Vector] = {}
         with contextlib.suppress(sqlite3.Error):
             for key in keys:

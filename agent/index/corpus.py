@@ -86,6 +86,7 @@ class Corpus:
 
     @classmethod
     def build(cls, records: Sequence[Record], vocabulary: Vocabulary | None = None) -> Corpus:
+        """Of one record for each file, in their order; ``vocabulary`` grows with their words."""
         vocabulary = vocabulary or Vocabulary()
         word, chunk, times, chunk_file, chunk_number = _columns(records, vocabulary, 0)
         order = _by_word(word)

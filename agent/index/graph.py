@@ -18,6 +18,8 @@ from agent.index.record import Import, Record, Symbol
 
 
 class Certainty(StrEnum):
+    """How a use was connected to what it uses: by an import that leads there, or by its name alone."""
+
     RESOLVED = "resolved"
     BY_NAME = "by name"
 

@@ -11,6 +11,8 @@ from typing import NamedTuple
 
 
 class Commit(NamedTuple):
+    """One commit, and the paths that it touched."""
+
     sha: str
     time: int
     """Seconds since the epoch."""

@@ -20,6 +20,8 @@ from sandbox import CommandNotFound
 
 
 class File(NamedTuple):
+    """One file that is worth reading."""
+
     path: str
     stamp: str | tuple[int, ...]
     """Changes when the content does: the blob id of a git tree, size, times and number of a file on disk."""

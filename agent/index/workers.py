@@ -33,6 +33,8 @@ Packed = tuple[str, str, bytes, int]
 
 
 class Job(NamedTuple):
+    """One file to parse; ``key`` is what its record is stored under."""
+
     key: str
     language: str
     content: bytes
@@ -136,6 +138,7 @@ class Workers:
         return [worker.process for worker in self._workers]
 
     def close(self) -> None:
+        """End the processes, for good."""
         for worker in self._workers:
             self._end(worker)
         self._workers = []

@@ -50,7 +50,14 @@ class OpenAIEmbedder:
         )
 
     def embed(self, texts: Sequence[str]) -> list[list[float]]:
-        """See :class:`agent.model.types.Embedder`."""
+        """See :class:`agent.model.types.Embedder`.
+
+        Raises:
+            BudgetReached: before a request.
+            InputRefused: the endpoint will never take this one as it is.
+            RetryLater: it failed, or can't be reached.
+            OperatorError: it can't be used as it is set up.
+        """
         if self._meter:
             self._meter.check()
         reply = self._answer(texts)

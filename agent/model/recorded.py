@@ -42,6 +42,7 @@ class CallLog:
         self._number = 0
 
     def begin(self, request: Request, model: str) -> OpenCall:
+        """The next call; it is written when it has ended."""
         self._number += 1
         kept = _common(self._before, request.messages)
         self._before = request.messages

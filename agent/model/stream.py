@@ -19,6 +19,11 @@ class Lines:
         self._limit = limit
 
     def feed(self, data: bytes) -> list[str]:
+        """The lines that ``data`` completes, without their ends.
+
+        Raises:
+            MalformedReply: one of them never ends.
+        """
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > self._limit:
             raise MalformedReply(
@@ -27,6 +32,7 @@ class Lines:
         return [_text(line) for line in lines]
 
     def end(self) -> list[str]:
+        """What is left without a line end."""
         rest, self._rest = self._rest, b""
         return [_text(rest)] if rest else []
 

@@ -170,6 +170,7 @@ def join(folder: str, relative: str) -> str | None:
 
 
 def parent(path: str) -> str:
+    """The folder of a path; '' at the root."""
     return path.rpartition("/")[0]
 
 
