@@ -129,30 +129,13 @@ class Meter:
         """Count one finished call."""
         price = price_of(call.model, self.prices)
         with self._lock:
-            before = self._usage
             dollars = 0.0 if price is None else cost(price, call)
             self._unpriced = self._unpriced or price is None
             self._known_dollars += dollars
             if not call.embedding:
                 tokens = call.input_tokens + call.output_tokens
                 self._last = {"dollars": dollars, "tokens": tokens, "model calls": 1}
-            added = (
-                {"embedded_tokens": call.input_tokens}
-                if call.embedding
-                else {
-                    "calls": 1,
-                    "input_tokens": call.input_tokens,
-                    "cached_tokens": call.cached_tokens,
-                    "output_tokens": call.output_tokens,
-                }
-            )
-            self._usage = before.model_copy(
-                update={
-                    **{name: getattr(before, name) + count for name, count in added.items()},
-                    "dollars": None if self._unpriced else self._known_dollars,
-                    "estimated": before.estimated or call.estimated,
-                }
-            )
+            self._usage = _added(self._usage, call, None if self._unpriced else self._known_dollars)
 
     @property
     def usage(self) -> Usage:
@@ -198,6 +181,17 @@ class Meter:
             ("model calls", usage.calls, budget.steps),
         ]
         return [(unit, used, limit) for unit, used, limit in rows if limit is not None]
+
+
+def _added(usage: Usage, call: CallUsage, dollars: float | None) -> Usage:
+    """``usage`` with one call more; one that embedded text counts by its tokens alone."""
+    counts = ("input_tokens", "cached_tokens", "output_tokens")
+    more = (
+        {"embedded_tokens": usage.embedded_tokens + call.input_tokens}
+        if call.embedding
+        else {"calls": usage.calls + 1, **{name: getattr(usage, name) + getattr(call, name) for name in counts}}
+    )
+    return usage.model_copy(update={**more, "dollars": dollars, "estimated": usage.estimated or call.estimated})
 
 
 def _amount(value: float, unit: str) -> str:
