@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from agent.edit.match import line_of, unified
 from agent.edit.text import Text
 
 _QUOTES = "\"'`"
@@ -77,9 +76,11 @@ def lines_with(data: bytes, name: str) -> tuple[int, ...]:
 
 
 def _places(text: str, name: str) -> Iterator[tuple[re.Match[str], int]]:
-    flat = unified(text)
+    """Each with its line, from 1."""
+    line, at = 1, 0
     for place in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text):
-        yield place, line_of(flat, place.start() - text.count("\r\n", 0, place.start()))
+        line, at = line + text.count("\n", at, place.start()), place.start()
+        yield place, line
 
 
 def _is_sure(text: str, place: re.Match[str], meaning: Meaning, line: int) -> bool:

@@ -37,6 +37,8 @@ class Plan(Value):
 
     intent: Literal["bug_fix", "feature", "refactoring", "performance", "tests", "documentation", "question"]
     summary: str
+    entities: tuple[str, ...] = ()
+    """What the task is about, as it names it: files, symbols, errors, versions."""
     steps: tuple[PlanStep, ...]
     tests: tuple[str, ...] = ()
     """Tests to add, one line each."""
@@ -45,10 +47,8 @@ class Plan(Value):
 
     @model_validator(mode="before")
     @classmethod
-    def _as_stored_earlier(cls, data: Any) -> Any:
-        """Plans once had ``entities``, which the index finds better; a reason beside the steps belongs to each."""
-        if isinstance(data, Mapping) and "entities" in data:
-            data = {name: value for name, value in data.items() if name != "entities"}
+    def _reason_in_the_steps(cls, data: Any) -> Any:
+        """A reason that stands beside the steps, as in plans that were stored earlier, belongs to each of them."""
         if not isinstance(data, Mapping) or "test_changes" not in data:
             return data
         why, steps = data["test_changes"], data.get("steps")

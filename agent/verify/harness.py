@@ -45,9 +45,9 @@ _QUIET_S: Final = 240.0
 _CLOCK_SLACK_S: Final = 2.0
 _RERUNS: Final = 3
 _RERUN_LIMIT: Final = 20
+"""More new failures than these are no flakes: they are not run again."""
 _NAMED: Final = 50
 """Failing tests that an event names; it counts the others."""
-"""More new failures than these are no flakes: they are not run again."""
 
 
 @dataclass(frozen=True)

@@ -140,6 +140,8 @@ def spent(usage: Usage) -> str:
 def plan(console: Terminal, plan: Plan) -> None:
     """The plan in the order of its steps."""
     console.print(f"\n{escape(plan.summary)}")
+    if plan.entities:
+        console.print(f"[dim]about {escape(', '.join(plan.entities))}[/]")
     for number, step in enumerate(plan.steps, 1):
         files = ", ".join((*step.files, *(f"{path} (new)" for path in step.new_files)))
         console.print(f"  {number}. {escape(step.objective)}{f' [dim]{escape(files)}[/]' if files else ''}")

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from agent.types import Plan
 from app.report import markdown as md
 
+_NAMED = 12
+
 
 def plan_text(plan: Plan) -> str:
     """A plan as safe Markdown."""
@@ -19,6 +21,7 @@ def plan_text(plan: Plan) -> str:
     ]
     parts = [
         md.prose(plan.summary, limit=2_000),
+        f"About {', '.join(map(md.code, plan.entities[:_NAMED]))}" if plan.entities else "",
         "\n".join(steps),
         _bullets("Tests to add", plan.tests),
         _bullets("Risks", plan.risks),

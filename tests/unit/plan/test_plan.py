@@ -60,7 +60,6 @@ def test_a_reason_beside_the_steps_belongs_to_each_of_them() -> None:
     stored = {
         "intent": "bug_fix",
         "summary": "s",
-        "entities": ["a"],
         "test_changes": "it is asked for",
         "steps": [{"id": "1", "objective": "o", "files": ["a"]}, {"id": "2", "objective": "o", "test_changes": "mine"}],
     }

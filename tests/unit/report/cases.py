@@ -86,6 +86,7 @@ PLAN = Plan(
         ),
         PlanStep(id="2", objective="Keep the remainder in `format_duration`", files=("src/widget/duration.py",)),
     ),
+    entities=("format_duration", "version 2.1"),
     risks=("Callers that parse the output may rely on the old text.",),
     alternatives=("Use `datetime.timedelta` for the text.",),
 )

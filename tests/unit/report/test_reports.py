@@ -75,6 +75,7 @@ def hostile(text: str) -> RunResult:
                 s.model_copy(update={"objective": text, "files": (text,), "done_when": text, "test_changes": text})
                 for s in cases.PLAN.steps
             ),
+            "entities": (text,),
             "tests": (text,),
             "risks": (text,),
             "alternatives": (text,),
