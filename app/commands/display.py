@@ -44,7 +44,7 @@ _STAGES = {
     Stage.REPORT: "Writing it down",
 }
 _SYMBOLS = 10
-_GOOD = frozenset({Outcome.PROPOSED, Outcome.UPDATED, Outcome.ANSWERED, Outcome.PLANNED, Outcome.ALREADY_FIXED})
+GOOD = frozenset({Outcome.PROPOSED, Outcome.UPDATED, Outcome.ANSWERED, Outcome.PLANNED, Outcome.ALREADY_FIXED})
 
 
 @contextmanager
@@ -100,7 +100,7 @@ def result(
     console: Terminal, result: RunResult, folder: Path, applied: tuple[str, ...], trouble: Exception | None
 ) -> None:
     """Print the end of a run: the outcome first, then the proof, then what is where."""
-    colour = "green" if result.outcome in _GOOD and not result.evidence.touches_tests else "yellow"
+    colour = "green" if result.outcome in GOOD and not result.evidence.touches_tests else "yellow"
     ended = result.outcome.value.replace("_", " ") + (", proven" if result.proven else "")
     console.print(f"\n[bold {colour}]{ended}:[/] {escape(result.reason)}")
     if result.next_step:

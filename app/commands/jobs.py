@@ -12,6 +12,7 @@ from typing import Any
 import click
 from rich.markup import escape
 
+from app.commands import display
 from app.jobs.store import JobStore
 from app.jobs.tables import database_url
 from app.jobs.types import Job, JobState
@@ -19,6 +20,8 @@ from app.report import words
 from app.settings import StoreSettings, load
 from app.terminal import Terminal
 
+_REASON = 160
+"""Characters of why a job did not succeed."""
 _LOOKED_AT = 10_000
 """Jobs among which those of one repository are looked for."""
 
@@ -105,5 +108,7 @@ def _show(console: Terminal, jobs: Sequence[Job]) -> None:
 
 def _ending(job: Job) -> str:
     if job.ending is not None:
-        return "[dim]ignored[/]" if job.ending.silent else job.ending.outcome.value.replace("_", " ")
+        outcome = job.ending.outcome
+        reason = "" if outcome in display.GOOD else f": {escape(' '.join(job.ending.reason[:_REASON].split()))}"
+        return f"[dim]ignored{reason}[/]" if job.ending.silent else outcome.value.replace("_", " ") + reason
     return f"[yellow]{escape(job.stage or 'waiting')}[/]" if job.state is JobState.RUNNING else "[dim]waiting[/]"

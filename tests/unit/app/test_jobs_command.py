@@ -50,6 +50,7 @@ def test_a_person_sees_what_was_asked_and_what_came_of_it(asked: Path) -> None:
         (True, False, False),
     ]
     assert lines[2].endswith("acme/widget#1  fix by maintainer: proposed")
+    assert lines[0].endswith("ignored: Not started: closed.")
     assert "3 jobs: 3 model calls, 1,500 tokens, $0.25" in shown
 
 
