@@ -13,6 +13,8 @@ _DEFINES = re.compile(
     r"(?:^|\s)(?:def|class|func|function|fn|fun|type|struct|interface|trait|enum)\s+(?:\([^)]*\)\s*)?$"
 )
 _OWNER = re.compile(r"(\w+)\s*(?:\.|->|::)\s*$")
+_LOOKED_BACK = 120
+"""Characters of a line before a use: enough for a definition or an owner, and a file in one line takes no hours."""
 _ITSELF = frozenset({"self", "cls", "this"})
 _ASSIGNED = re.compile(r"\s*=(?![=>])|\s*:(?!:)[^=]*=(?!=)")
 
@@ -84,7 +86,7 @@ def _places(text: str, name: str) -> Iterator[tuple[re.Match[str], int]]:
 
 
 def _is_sure(text: str, place: re.Match[str], meaning: Meaning, line: int) -> bool:
-    before = text[text.rfind("\n", 0, place.start()) + 1 : place.start()]
+    before = text[max(0, place.start() - _LOOKED_BACK) : place.start()].rpartition("\n")[2]
     after = text[place.end() : place.end() + 80].split("\n", 1)[0]
     if before and before[-1] in _QUOTES and after[:1] == before[-1]:
         return False

@@ -27,6 +27,7 @@ VARIABLE = Meaning("total", variable=True)
         ("func (c *Calc) total() {\n", "func (c *Calc) new() {\n", METHOD),
         ("p->total(); A::total();\n", "p->new(); A::new();\n", METHOD),
         ("total = 1\nprint(total)\n", "new = 1\nprint(new)\n", VARIABLE),
+        ("total " * 5_000, "new " * 5_000, FUNCTION),  # would take minutes if each use looked at the whole line
     ],
 )
 def test_sure_uses(before: str, after: str, meaning: Meaning) -> None:
