@@ -259,12 +259,20 @@ def outcome(job: Job) -> Outcome | None:
     return job.ending.outcome if job.ending else None
 
 
-def wait_until(condition: Callable[[], bool], what: str, service: Service, timeout_s: float = PATIENCE_S) -> None:
+def wait_until(
+    condition: Callable[[], bool],
+    what: str,
+    service: Service,
+    timeout_s: float = PATIENCE_S,
+    *,
+    every_s: float = 0.05,
+) -> None:
     deadline = time.monotonic() + timeout_s
     while not condition():
-        log = service.log.read_text()[-3000:] if service.log.exists() else ""
-        assert time.monotonic() < deadline, f"waited {timeout_s} s for {what}\n{log}"
-        time.sleep(0.05)
+        if time.monotonic() >= deadline:
+            log = service.log.read_text()[-3000:] if service.log.exists() else ""
+            raise AssertionError(f"waited {timeout_s} s for {what}\n{log}")
+        time.sleep(every_s)
 
 
 def free_port() -> int:
