@@ -10,7 +10,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from agent.errors import GraftsmithError, OperatorError, RetryLater
+from agent.errors import GraftsmithError, OperatorError, RetryLater, UserError
 from agent.record import keep_spec
 from agent.types import RunResult
 from app.github import Access, GitHubApp, NotFound, Rejected, Repository
@@ -136,7 +136,7 @@ class ActionsRunner:
             raise RetryLater("The run on GitHub Actions did not end when its time was over")
 
 
-async def _over(repository: Repository, number: int) -> OperatorError | None:
+async def _over(repository: Repository, number: int) -> OperatorError | UserError | None:
     """What to say where the workflow's run has ended; ``None`` while it goes on."""
     try:
         state = await repository.workflow_state(number)
@@ -144,6 +144,8 @@ async def _over(repository: Repository, number: int) -> OperatorError | None:
         return None
     if not state.over:
         return None
+    if state.conclusion == "cancelled":
+        return UserError("Somebody has cancelled the workflow's run on GitHub Actions", todo="Comment `/agent retry`")
     return OperatorError(
         f"The workflow's run on GitHub Actions ended as {state.conclusion or 'unknown'} without a result",
         todo=f"Its log says why: {state.html_url}",

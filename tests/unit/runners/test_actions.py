@@ -27,7 +27,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from agent.errors import OperatorError, RetryLater
+from agent.errors import OperatorError, RetryLater, UserError
 from agent.model.scripted import serve
 from agent.types import Outcome, RunResult, RunSpec, Stage, Usage
 from app.addresses import by_web
@@ -290,16 +290,24 @@ def test_nothing_waits_for_ever(play: Callable[[Use], None]) -> None:
     play(use)
 
 
-def test_a_workflow_that_ends_without_a_result_is_told(play: Callable[[Use], None]) -> None:
+@pytest.mark.parametrize(
+    ("conclusion", "kind", "told"),
+    [
+        ("failure", OperatorError, r"ended as failure without a result.*/actions/runs/\d+"),
+        ("cancelled", UserError, r"Somebody has cancelled .*`/agent retry`"),
+    ],
+)
+def test_a_workflow_that_ends_without_a_result_is_told(
+    play: Callable[[Use], None], conclusion: str, kind: type[Exception], told: str
+) -> None:
     async def use(place: Place) -> None:
         before = earlier(place)
         waiting = asyncio.create_task(place.sent(Waits(ask=0.05, look=0.02)))
         await place.started(before)
         run = place.scene.repo.workflow_runs()[before]
-        place.scene.repo.finish_workflow_run(run.id, "failure")
-        with pytest.raises(OperatorError, match="ended as failure without a result") as failed:
+        place.scene.repo.finish_workflow_run(run.id, conclusion)
+        with pytest.raises(kind, match=told):
             await waiting
-        assert f"/actions/runs/{run.id}" in failed.value.todo
 
     play(use)
 
