@@ -15,6 +15,7 @@ from typing import Final
 from agent.types import TestOutcome
 from agent.verify import report
 from agent.verify.files import Files, matching
+from agent.verify.files import text as text_of
 from agent.verify.report import Entry, Report, Unreadable
 from agent.verify.toolchains import shell_line
 from agent.verify.toolchains.base import Canary, Collected, Invocation, Step, TestPlan, shell, spoken
@@ -29,7 +30,9 @@ NAME: Final = "python-unittest"
 PROGRAMS: Final = ("python3",)
 EXITS: Final[Mapping[int, Exit]] = {**GENERIC_EXITS, 1: Exit.FAILURES, 5: Exit.NO_TESTS}
 
-_DJANGO: Final = r"(?:python[\d.]*\s+)?(?:[\w.-]+/)*manage\.py\s+test"
+_DJANGO: Final = r"(?:python[\d.]*\s+)?(?:[\w.-]+/)*(?:manage\.py\s+test|runtests\.py)"
+_OWN_SCRIPT: Final = re.compile(r"(?:[\w.-]+/)*runtests\.py")
+"""Django's, and that of projects around it, which have the same options where they have that one."""
 _LINE: Final = re.compile(
     r"^(?P<name>\w+) \((?P<place>[\w.]+)\)(?:\n(?!\w+ \([\w.]+\)).*?)? \.\.\. (?:.*?)"
     r"(?P<result>ok|FAIL|ERROR|expected failure|unexpected success|skipped .*)$",
@@ -52,6 +55,9 @@ def detect(files: Files) -> TestPlan | None:
 
 
 def resolve(line: str, files: Files) -> str | None:
+    script = _OWN_SCRIPT.search(line)
+    if script and "--noinput" not in text_of(files, script[0].removeprefix("./")):
+        return None
     return line if _calls(line) else None
 
 

@@ -50,10 +50,13 @@ def test_detection_reads_files_only(files: dict[str, str], toolchain: str, line:
         ("pip install pytest", "command"),
         ("make test", "command"),
         ("./run --junit {report}", "command"),
+        ("python3 tests/runtests.py --parallel=1 forms", "python-unittest"),
+        ("python3 runtests.py", "command"),
     ],
 )
 def test_a_configured_command_wins(line: str, toolchain: str) -> None:
-    plan = detect(Snapshot({"package.json": b'{"scripts": {"test": "jest"}}'}), Commands(test=line, setup=("x",)))
+    files = {"package.json": b'{"scripts": {"test": "jest"}}', "tests/runtests.py": b'add_argument("--noinput")'}
+    plan = detect(Snapshot({**files, "runtests.py": b"run()"}), Commands(test=line, setup=("x",)))
     assert (plan.toolchain, plan.line, plan.setup) == (toolchain, line, ("x",))
 
 
