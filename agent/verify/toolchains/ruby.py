@@ -42,7 +42,13 @@ _MINITEST: Final[Mapping[str, TestOutcome]] = {
 }
 
 
+_OWN: Final = re.compile(r"Gemfile|Rakefile|\.rspec|[^/]+\.(gemspec|rb)|(lib|app|spec|test)/.*\.rb")
+"""One of these says that the repository is a Ruby project, and does not just hold one among its third parties."""
+
+
 def detect(files: Files) -> TestPlan | None:
+    if not any(_OWN.fullmatch(path) for path in files.paths()):
+        return None
     bundled = "bundle exec " if "Gemfile" in files.paths() else ""
     if any(matching(files, "*_spec.rb")):
         return TestPlan(NAME, f"{bundled}rspec", "there are *_spec.rb files")

@@ -28,6 +28,7 @@ DJANGO = "os.environ.setdefault('DJANGO_SETTINGS_MODULE', 'shop.settings')\n"
         ({"manage.py": DJANGO, "pytest.ini": "[pytest]\n"}, "python-pytest", "python3 -m pytest"),
         ({"manage.py": "print(1)\n"}, "python-pytest", "python3 -m pytest"),
         ({"setup.py": "", "Makefile": "test:\n\t./run\n"}, "command", "make test"),
+        ({"third/unity/a_spec.rb": "", "Makefile": "test:\n\t./run\n"}, "command", "make test"),
         ({"release.py": "", "a.test.mjs": "import test from 'node:test'"}, "node", "node --test"),
         ({"go.mod": "", "setup.py": ""}, "python-pytest", "python3 -m pytest"),
         ({"go.mod": "", "a_test.go": "", "setup.py": ""}, "go", "go test ./..."),
