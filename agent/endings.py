@@ -69,12 +69,15 @@ def answered() -> Ending:
     return Ending(Outcome.ANSWERED, "Answered from the code. Nothing was changed, and nothing was run.")
 
 
-def blocked(why: str) -> Ending:
+def blocked(why: str, *, too_long: bool = False) -> Ending:
     """The tests of the base can't be judged, so nothing could be proven."""
+    name = "in .graftsmith.toml, or give --test-command."
     return Ending(
         Outcome.BLOCKED,
         f"The project's tests could not be run on the unchanged code: {why}",
-        "Name the commands that set up and test the project in .graftsmith.toml, or give --test-command.",
+        f"Name a command for a part of the tests that is enough, {name} Or allow more time: GRAFTSMITH_COMMAND_TIMEOUT."
+        if too_long
+        else f"Name the commands that set up and test the project {name}",
     )
 
 

@@ -146,7 +146,7 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
         run.evidence = Evidence(baseline=baseline.run, baseline_from=baseline.taken_from, isolation=isolation)
     unusable = judge.unusable(baseline.run)
     if unusable:
-        return endings.blocked(unusable)
+        return endings.blocked(unusable, too_long=baseline.run.status is SuiteStatus.TIMED_OUT)
     with run.stage(Stage.INDEX):
         known = reads.result()
         run.notes += known.index.report.notes

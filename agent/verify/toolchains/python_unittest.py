@@ -72,6 +72,9 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
     discovers = any("discover" in plan.line[call.words_from : call.end] for call in found)  # its names are no imports
     wanted = names if len(names) == len(set(selection)) and not discovers else ()
 
+    if wanted and _OWN_SCRIPT.search(plan.line):
+        ours += " --parallel=1"  # its processes can't hand over the failure of a part of a test
+
     def reporting(_number: int, old: str) -> str:
         return (f'{ours} "$@"' if wanted else f"{old.rstrip()}{ours}") + (" " if old.endswith(" ") else "")
 

@@ -6,6 +6,7 @@ import pytest
 
 from agent.types import Commands
 from agent.verify.toolchains import TOOLCHAINS, detect, shell_line
+from agent.verify.toolchains.base import TestPlan
 from agent.verify.toolchains.python_setup import extras, groups, steps, tox_deps
 from tests.support.snapshot import Snapshot
 
@@ -186,3 +187,15 @@ def test_what_a_python_project_needs_for_its_tests() -> None:
     assert made[-1].env["SETUPTOOLS_SCM_PRETEND_VERSION_FOR_MY_PKG"] == "999.0"
     assert [step.required for step in made] == [True, False, False, False, True, False, False, False]
     assert [step.argv[-3:] for step in made if step.ahead] == [("x", "y", "a"), ("--", "setuptools-scm", "wheel")]
+
+
+def test_djangos_own_runner_runs_a_selection_in_one_process() -> None:
+    plan = TestPlan("python-unittest", "python3 tests/runtests.py --parallel=4 forms", "configured")
+    invoke = TOOLCHAINS[plan.toolchain].invoke
+    assert invoke(plan, Snapshot({}), (), "/v").argv[2].endswith("--parallel=4 forms -v 2 -b --noinput")
+    one = invoke(plan, Snapshot({}), ("forms.tests.T.test_a",), "/v")
+    assert one.argv[2:] == (
+        'python3 tests/runtests.py -v 2 -b --noinput --parallel=1 "$@"',
+        "sh",
+        "forms.tests.T.test_a",
+    )
