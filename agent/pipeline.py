@@ -33,7 +33,7 @@ from agent.tools.own import with_own
 from agent.tree import BaseTree, Draft
 from agent.types import START, Commands, Evidence, RunResult, RunSpec, Stage, SuiteStatus
 from agent.verify.baseline import Baseline, Shelf
-from agent.verify.environment import Machine, may_lack
+from agent.verify.environment import Machine, lacking
 from agent.verify.harness import Harness
 from agent.verify.registries import Registries
 from agent.verify.static import Linters
@@ -233,13 +233,13 @@ def _harness(run: Run, workspace: Workspace, sandbox: Sandbox, own: Commands) ->
 
 
 def _baseline(run: Run, harness: Harness, base: BaseTree) -> Baseline:
-    """The tests of the base; where none passes in the user's own environment, which may have the runner and not the
-    project's dependencies, in one that is installed."""
+    """The tests of the base; where the user's own environment has the runner and not the project's dependencies, in one
+    that is installed."""
     shelf = Shelf(Path(run.spec.cache_dir) / BASELINES)
     baseline = Baseline(harness, base.draft(), shelf)
-    fails = baseline.run.status not in (SuiteStatus.OK, SuiteStatus.NO_TESTS)
-    if fails and not baseline.run.passed and may_lack(baseline.run) and harness.install():
-        run.notes.append("No test passed in your own environment, so the tests ran in one that was installed.")
+    why = lacking(baseline.run)
+    if why and harness.install():
+        run.notes.append(f"{why} in your own environment, so the tests ran in one that was installed.")
         return Baseline(harness, base.draft(), shelf)
     return baseline
 

@@ -26,7 +26,7 @@ from typing import Final
 from agent.disk import Root, check_room
 from agent.errors import GraftsmithError
 from agent.events import Events
-from agent.types import TestOutcome, TestRun
+from agent.types import SuiteStatus, TestOutcome, TestRun
 from agent.verify.registries import ALLOW, Registries
 from agent.verify.store import Place, SetupFailed, Store, carry, copy, untracked
 from agent.verify.toolchains import TOOLCHAINS, build_of, setup_line
@@ -357,6 +357,20 @@ class Installer:
             check_room(Path(self.workspace.spec.work_dir))
             check_room(Path(self.workspace.spec.cache_dir))
         return finished
+
+
+def lacking(run: TestRun) -> str:
+    """What says that the environment has the runner and not what the project needs; empty where nothing does. That
+    tests took too long or too much says nothing of it."""
+    if run.status not in (SuiteStatus.FAILING, SuiteStatus.NOT_RUN, SuiteStatus.INCONSISTENT):
+        return ""
+    if not run.passed:
+        return "No test passed" if may_lack(run) else ""
+    without = sum(_WITHOUT.search(message) is not None for message in run.messages.values())
+    return "More tests lacked a module than passed" if without > len(run.passed) else ""
+
+
+_WITHOUT: Final = re.compile(r"ModuleNotFoundError|[Cc]annot find (?:module|package)|cannot load such file")
 
 
 def may_lack(run: TestRun) -> bool:

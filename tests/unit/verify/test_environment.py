@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from agent.types import SuiteStatus
-from agent.verify.environment import SetupFailed, may_lack
+from agent.types import SuiteStatus, TestOutcome, TestRun
+from agent.verify.environment import SetupFailed, lacking, may_lack
 from agent.verify.registries import ALLOW, CLIENTS, Registries, holds_credential, places, told
 from sandbox.egress.policy import Destination
 from tests.support.disk import small_disk
@@ -233,3 +233,25 @@ def test_a_set_up_that_fails_for_want_of_room_says_nothing_of_the_project(bench:
         )
         with pytest.raises(SetupFailed, match="it left too little room on the disk"):
             made.harness.setup()
+
+
+@pytest.mark.parametrize(
+    ("status", "passed", "message", "says"),
+    [
+        (SuiteStatus.NOT_RUN, 0, "", "No test passed"),
+        (SuiteStatus.FAILING, 1, "E   ModuleNotFoundError: No module named 'a'", "lacked a module"),
+        (SuiteStatus.FAILING, 2, "E   ModuleNotFoundError: No module named 'a'", ""),
+        (SuiteStatus.FAILING, 1, "E   assert 1 == 2", ""),
+        (SuiteStatus.TIMED_OUT, 0, "", ""),
+        (SuiteStatus.NO_TESTS, 0, "", ""),
+        (SuiteStatus.OK, 1, "", ""),
+    ],
+)
+def test_what_tells_that_an_environment_is_not_the_projects(
+    status: SuiteStatus, passed: int, message: str, says: str
+) -> None:
+    fine = {f"t::p{n}": TestOutcome.PASSED for n in range(passed)}
+    broken = {f"t::f{n}": TestOutcome.ERROR for n in range(2 if message else 0)}
+    run = TestRun(command=(), status=status, outcomes=fine | broken, messages=dict.fromkeys(broken, message))
+    said = lacking(run)
+    assert says in said and bool(says) == bool(said)
