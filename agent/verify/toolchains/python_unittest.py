@@ -92,10 +92,22 @@ def read(collected: Collected, files: Files) -> Report | None:
     summed = re.findall(r"(?m)^Ran (\d+) tests? in [\d.]+s$", text)
     if not summed:
         return None
-    entries = list(_entries(text))
+    entries = list(_entries(_PARTS.sub(_folded, text)))
     if len(entries) < sum(map(int, summed)):
         raise Unreadable(f"unittest ran {summed[-1]} tests, but its lines name {len(entries)}")
     return report.build(entries)
+
+
+_PARTS: Final = re.compile(
+    r"^(\w+ \([\w.]+\)(?:\n(?!\w+ \([\w.]+\)).*?)? \.\.\. )\n"
+    r"((?:  \w+ \([\w.]+\) .*?(?:\n.*?)? \.\.\. (?:FAIL|ERROR)\n)+)",
+    re.MULTILINE,
+)
+"""A test some ``subTest`` of which fails: the lines of these stand below its own, which has no result."""
+
+
+def _folded(test: re.Match[str]) -> str:
+    return test[1] + ("FAIL" if re.search(r" \.\.\. FAIL$", test[2], re.MULTILINE) else "ERROR") + "\n"
 
 
 def _entries(text: str) -> Iterator[Entry]:

@@ -337,7 +337,9 @@ def test_unittest_for_real(bench: MakeBench) -> None:
             "    def test_a(self):\n        print('noise')\n"
             '    def test_b(self):\n        "With words."\n        self.assertEqual(1, 2)\n'
             "    @unittest.skip('x')\n    def test_c(self): pass\n"
-            "    @unittest.expectedFailure\n    def test_d(self): self.fail()\n",
+            "    @unittest.expectedFailure\n    def test_d(self): self.fail()\n"
+            '    def test_e(self):\n        "In parts."\n        for n in (1, 2, 3):\n'
+            "            with self.subTest(n=n): self.assertEqual(n, 1)\n",
             "test_bad.py": "import nowhere\n",
         },
         "python3 -m unittest",
@@ -349,8 +351,10 @@ def test_unittest_for_real(bench: MakeBench) -> None:
         "test_old.T.test_b": TestOutcome.FAILED,
         "test_old.T.test_c": TestOutcome.SKIPPED,
         "test_old.T.test_d": TestOutcome.XFAILED,
+        "test_old.T.test_e": TestOutcome.FAILED,
         "test_bad": TestOutcome.ERROR,
     }
     assert run.status is SuiteStatus.FAILING
     assert "1 != 2" in run.messages["test_old.T.test_b"]
+    assert "2 != 1" in run.messages["test_old.T.test_e"]
     assert made.harness.run(made.base, ("test_old.T.test_a",)).outcomes == {"test_old.T.test_a": TestOutcome.PASSED}
