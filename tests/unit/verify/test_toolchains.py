@@ -183,7 +183,7 @@ def test_what_a_python_project_needs_for_its_tests() -> None:
         ("--", "e>=1"),
         ("--", "pytest"),
     ]
-    assert "-e '.[Test,tests,testing,trio,speed]' ||" in made[-1].argv[2]
+    assert "-e '.[Test,tests,testing,trio,speed,fast]' ||" in made[-1].argv[2]
     assert made[-1].env["SETUPTOOLS_SCM_PRETEND_VERSION_FOR_MY_PKG"] == "999.0"
     assert [step.required for step in made] == [True, False, False, False, True, False, False, False]
     assert [step.argv[-3:] for step in made if step.ahead] == [("x", "y", "a"), ("--", "setuptools-scm", "wheel")]
