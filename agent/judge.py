@@ -69,8 +69,21 @@ def of_claim(claim: Claim, evidence: Evidence, plan: Plan | None, changed: Colle
         return (*found, *_shown_by_a_test(claim, comparison, changed))
     found += _proofs(evidence.proof)
     if not found and not evidence.turned and _wants_proof(plan, changed):
-        found.append(_NOTHING_TURNED if final.structured else _NOTHING_TOLD)
+        found.append(_unproven(final, changed))
     return tuple(found)
+
+
+def _unproven(final: TestRun, changed: Collection[str]) -> str:
+    if not final.structured:
+        return _NOTHING_TOLD
+    ran = {test.partition("::")[0] for test in final.outcomes if "::" in test}
+    idle = sorted(path for path in changed if is_test(path) and "test" in path.rsplit("/", 1)[-1] and path not in ran)
+    if not (ran and idle):
+        return _NOTHING_TURNED
+    return (
+        f"The test command does not reach {listed(idle, _SHOWN)}: no test of it ran, so nothing shows that the task is "
+        "done. Put the test into a folder, or a file, that the command names."
+    )
 
 
 def of_step(

@@ -97,6 +97,10 @@ def test_tests_that_pass_on_both_are_welcome_beside_a_proof() -> None:
 def test_tests_that_pass_on_both_prove_nothing() -> None:
     found = evidence(proof("passed"))
     assert "No test fails on the unchanged code" in judged(found)
+    seen = {"tests/test_a.py::test_x": TestOutcome.PASSED}
+    elsewhere = found.model_copy(update={"final": run(outcomes=seen)})
+    assert "does not reach b/test_b.py: no test" in judged(elsewhere, changed=("a.py", "b/test_b.py"))
+    assert "No test fails on the unchanged code" in judged(elsewhere, changed=("a.py", "tests/test_a.py"))
     silent = judged(found.model_copy(update={"final": run(structured=False)}))
     assert "tells of no single test" in silent and "Add a test" not in silent
     assert not found.proven
