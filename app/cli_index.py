@@ -110,7 +110,9 @@ def search_command(
         return
     if path is None or query is None:
         raise click.UsageError("PATH and QUERY are needed, or --server.")
-    text = sys.stdin.read() if query == "-" else query
+    from app.terminal import heard
+
+    text = heard(query)
     index = _open(path, store, jobs)
     result = search(index, text, k=k, history=_commits(history, path), meaning=meaning)
     for note in meaning.notes if meaning else ():

@@ -5,6 +5,7 @@ Control characters in it could move the cursor, set the title or hide lines, so 
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -25,6 +26,19 @@ class Terminal(Console):
 def cleaned(text: str) -> str:
     """``text`` without what a terminal would act upon; tabs and newlines stay."""
     return clean(text.encode("utf-8", "replace"))
+
+
+def heard(text: str) -> str:
+    """A person's ``text``, from standard input when it is ``-``. What was no UTF-8 shows as U+FFFD: half characters can
+    be neither stored nor sent."""
+    if text == "-":
+        return sys.stdin.buffer.read().decode("utf-8", "replace")
+    return whole(text)
+
+
+def whole(text: str) -> str:
+    """``text`` without half characters, which is what Python makes of bytes that are no UTF-8."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def say(text: str, *, err: bool = False) -> None:

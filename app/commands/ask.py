@@ -14,7 +14,7 @@ from app import local_run
 from app.cli import ENDED, OUR_BUG, PROVEN
 from app.commands import display
 from app.commands.run import Stop
-from app.terminal import Terminal, cleaned
+from app.terminal import Terminal, cleaned, heard, whole
 
 _PROMPT = "? "
 
@@ -32,7 +32,8 @@ _PROMPT = "? "
 def ask_command(question: str, repo: Path, as_json: bool) -> int:
     """Answer QUESTION about the code of a checkout, naming the lines that show it. Nothing is changed or run.
 
-    Without a question it is a conversation: one question a line, an empty line ends it.
+    Without a question it is a conversation: one question a line, an empty line ends it. `-` reads one from standard
+    input.
 
     Example: graftsmith ask "Where are retries counted?"
 
@@ -46,7 +47,7 @@ def ask_command(question: str, repo: Path, as_json: bool) -> int:
     conversing = not question
     if conversing and as_json:
         raise UserError("--json wants a question", todo='Give it: ask "Where is …?" --json')
-    question = question or _next_question()
+    question = heard(question) if question else _next_question()
     if not question:
         return PROVEN
     seen = _Seen(console, quiet=as_json)
@@ -70,7 +71,7 @@ def ask_command(question: str, repo: Path, as_json: bool) -> int:
 
 def _next_question() -> str:
     try:
-        return str(click.prompt("", prompt_suffix=_PROMPT, default="", show_default=False, err=True)).strip()
+        return whole(click.prompt("", prompt_suffix=_PROMPT, default="", show_default=False, err=True)).strip()
     except click.Abort:
         return ""
 

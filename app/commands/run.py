@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import sys
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -19,7 +18,7 @@ from app import local_run
 from app.cli import ENDED, OUR_BUG, PROVEN
 from app.commands import display
 from app.settings import EngineSettings
-from app.terminal import Terminal, say
+from app.terminal import Terminal, heard, say
 
 
 @click.command(name="run")
@@ -107,7 +106,7 @@ def _resumed(settings: EngineSettings, run: str, task: str, revise: str, plan_on
     wish = local_run.resumed(settings, run)
     if not revise:
         return wish
-    return replace(wish, mode="plan", kept=None, task=wish.task.model_copy(update={"request": revise}))
+    return replace(wish, mode="plan", kept=None, task=wish.task.model_copy(update={"request": heard(revise)}))
 
 
 class Stop:
@@ -131,9 +130,7 @@ class Stop:
 
 
 def _task(text: str) -> Task:
-    if text == "-":
-        text = sys.stdin.read()
-    title, _, body = text.strip().partition("\n")
+    title, _, body = heard(text).strip().partition("\n")
     if not title:
         raise UserError("The task is empty", todo='Say what to do: --task "Fix the …"')
     return Task(title=title.strip(), body=re.sub(r"\A\s*\n", "", body))  # its first line may be indented code

@@ -18,7 +18,7 @@ from agent.errors import UserError
 from agent.types import RunResult
 from app.cli import cli
 from app.commands import display
-from app.terminal import Terminal, all_cleaned
+from app.terminal import Terminal, all_cleaned, heard, whole
 from tests.unit.report import cases
 
 EVIL = "\x1b[31m\x1b]0;title\x07\x9b2J\u202e\x08\x00[bold]"
@@ -168,6 +168,14 @@ def test_what_went_wrong(tmp_path: Path) -> None:
     assert done.returncode == 2
     assert b"not a usable git checkout" in done.stderr
     assert b"\x1b" not in done.stderr
+
+
+@given(st.binary())
+def test_what_is_no_text_is_heard_as_text(said: bytes) -> None:
+    wanted = said.decode("utf-8", "replace")
+    assert whole(said.decode("utf-8", "surrogateescape")) == wanted
+    with CliRunner().isolation(input=said):
+        assert heard("-") == wanted
 
 
 @given(st.text())
