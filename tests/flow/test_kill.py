@@ -25,7 +25,8 @@ STAGES = ("authorise", "acknowledge", "prepare", "run", "authorise again", "publ
 @pytest.mark.timeout(900)
 def test_random_kills_lose_and_double_nothing(devhub: DevHub, app_key: str, open_tmp_path: Path) -> None:
     """In each round some job gets through each stage, and the service is killed at a random moment of it, and once more
-    before it is up again. Each time there is work: all but the first comes while nobody takes deliveries."""
+    while it comes up again: thirty times in all. There always is work: all but the first comes while nobody takes
+    deliveries."""
     script = {"sessions": [fixing("fix", BUG)]}
     chance = random.Random(SEED)
     labelled: list[tuple[Repo, int]] = []
@@ -42,6 +43,8 @@ def test_random_kills_lose_and_double_nothing(devhub: DevHub, app_key: str, open
                 wait_until(reached, f"a job to be at {stage}", made.service, every_s=0.01)
                 time.sleep(chance.choice((0.0, 0.05, 0.5)) * chance.random())
                 killed_in.update({job.stage for job in made.jobs() if job.state is JobState.RUNNING})
+                _killed_and_started(made)
+                time.sleep(chance.uniform(0, 0.5))
                 _killed_and_started(made)
             time.sleep(chance.uniform(0, 1.0))
             _killed_and_started(made)
