@@ -8,6 +8,7 @@ from pathlib import Path
 from agent.index.index import Index
 from agent.index.indexer import indexed
 from agent.index.source import DirectorySource
+from tests.support import indexing
 
 
 def write(root: Path, files: Mapping[str, str | bytes]) -> Path:
@@ -19,4 +20,6 @@ def write(root: Path, files: Mapping[str, str | bytes]) -> Path:
 
 
 def index_of(root: Path, files: Mapping[str, str | bytes], store: Path | None = None) -> Index:
-    return indexed(DirectorySource(write(root, files)), store, jobs=1)
+    """By a process of its own where the records are to be stored."""
+    source = DirectorySource(write(root, files))
+    return indexed(source, store, jobs=1) if store else indexing.indexed(source)

@@ -218,7 +218,7 @@ def test_empty_trees_answer(tmp_path: Path) -> None:
 
 
 def test_few_open_files_are_enough(tmp_path: Path) -> None:
-    root = write(tmp_path / "tree", {f"m{i % 30}/f{i}.py": f"def f{i}(): pass\n" for i in range(3000)})
+    root = write(tmp_path / "tree", {f"m{i % 30}/f{i}.py": f"def f{i}(): pass\n" for i in range(300)})
     script = (
         "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))\n"
         "from pathlib import Path\n"
@@ -227,14 +227,14 @@ def test_few_open_files_are_enough(tmp_path: Path) -> None:
         "from agent.index.source import DirectorySource\n"
         "if __name__ == '__main__':\n"
         f"    index = indexed(DirectorySource(Path({str(root)!r})), Path({str(tmp_path / 'store.sqlite')!r}))\n"
-        "    print(len(index.paths), len(index.symbols('f2999')))\n"
+        "    print(len(index.paths), len(index.symbols('f299')))\n"
     )
     program = tmp_path / "few.py"
     program.write_text(script)
     done = subprocess.run(
         [sys.executable, str(program)], capture_output=True, text=True, env={"PYTHONPATH": str(Path.cwd())}, check=False
     )
-    assert done.stdout.split() == ["3000", "1"], done.stderr
+    assert done.stdout.split() == ["300", "1"], done.stderr
 
 
 # ── parse processes ──────────────────────────────────────────────────────────────────────────────────────────────

@@ -7,10 +7,10 @@ import pytest
 
 from agent.git import Git
 from agent.index.index import Index
-from agent.index.indexer import indexed
 from agent.index.source import TreeSource
 from agent.tools import ToolContext
 from agent.tree import BaseTree
+from tests.support.indexing import indexed
 from tests.support.repository import Repository
 
 FILES = {
@@ -62,7 +62,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BaseTree]:
 
 @pytest.fixture(scope="session")
 def index(base: BaseTree) -> Index:
-    return indexed(TreeSource(base), jobs=1)
+    return indexed(TreeSource(base))
 
 
 @pytest.fixture

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from agent.git import Git
-from agent.index.indexer import indexed
 from agent.index.source import TreeSource
 from agent.tools import REGISTRY, ToolContext, ToolResult, call
 from agent.tree import BaseTree
+from tests.support.indexing import indexed
 from tests.support.repository import Repository
 
 Rename = Callable[..., ToolResult]
@@ -28,7 +28,7 @@ def project(tmp_path: Path) -> Iterator[Callable[[Mapping[str, str]], ToolContex
             origin.commit(files)
             git = stack.enter_context(Git.init(tmp_path / "own.git"))
             base = BaseTree.load(git, git.fetch(origin.url, "refs/heads/main"))
-            index = indexed(TreeSource(base), jobs=1)
+            index = indexed(TreeSource(base))
             return ToolContext(base.draft(), index, lambda draft, tests: "", lambda draft, line: "")
 
         yield make

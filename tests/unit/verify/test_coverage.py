@@ -16,7 +16,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from agent.index.indexer import indexed
 from agent.index.source import TreeSource
 from agent.types import Place, SuiteStatus
 from agent.verify import lines
@@ -25,6 +24,7 @@ from agent.verify.impact import reached_tests
 from agent.verify.lines import Lines
 from agent.verify.toolchains.base import Collected
 from sandbox import Sandbox
+from tests.support.indexing import indexed
 from tests.unit.verify.conftest import Bench, MakeBench, behind_a_link
 from tests.unit.verify.test_node import needs_node
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from agent import judge
-from agent.index.indexer import Indexer, indexed
+from agent.index.indexer import Indexer
 from agent.index.source import TreeSource
 from agent.measure import Measure
 from agent.tools import Claim
@@ -17,6 +17,7 @@ from agent.types import Stage, SuiteStatus, TestOutcome, TestRun
 from agent.verify.baseline import Baseline, Shelf
 from agent.verify.impact import SYMBOLS, Use, Used, impact, restricted, run_first, used
 from agent.verify.static import Linters
+from tests.support.indexing import indexed
 from tests.unit.verify.conftest import Bench, MakeBench
 
 TEST = "from pkg.{0} import {0}\n\n\ndef test_{0}():\n    assert {0}() == 1\n"

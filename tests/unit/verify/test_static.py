@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from agent.index.indexer import indexed
 from agent.index.languages import LANGUAGES
 from agent.index.source import TreeSource
 from agent.tree import Draft
@@ -18,6 +17,7 @@ from agent.verify.impact import importers
 from agent.verify.static import LINTERS, SHOWN, Linters, read, syntax, ways
 from sandbox import Sandbox
 from tests.support.environment import make_environment
+from tests.support.indexing import indexed
 from tests.unit.index.test_languages import SAMPLES
 from tests.unit.verify.conftest import Bench, MakeBench, behind_a_link
 
