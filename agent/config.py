@@ -6,6 +6,7 @@ A change can therefore never alter the rules that it is judged by. Everything in
     [commands]
     setup = ["pip install -e .[test]"]      # shell lines; network, no secrets
     test = "pytest -q --junitxml={report}"  # one shell line; no network
+    dependencies_before = "2022-05-01"      # for an old branch: pip, uv and npm take nothing newer
 
     [budget]                                # may lower the operator's limits, never raise them
     dollars = 2.0
@@ -118,4 +119,5 @@ def lowered(budget: Budget, limits: BudgetLimits) -> Budget:
 
 def merged(own: Commands, asked: Commands) -> Commands:
     """``asked`` (a person's explicit wish) first, then what the repository says."""
-    return Commands(setup=asked.setup or own.setup, test=asked.test or own.test)
+    before = asked.dependencies_before or own.dependencies_before
+    return Commands(setup=asked.setup or own.setup, test=asked.test or own.test, dependencies_before=before)

@@ -43,13 +43,24 @@ def unusable(baseline: TestRun) -> str:
     if baseline.status in (SuiteStatus.OK, SuiteStatus.FAILING, SuiteStatus.NO_TESTS):
         return ""
     end = f"\n\n{baseline.log[-1_500:].strip()}" if baseline.log.strip() else ""
-    return f"{baseline.detail or baseline.status.value}{_read_only(baseline.log)}{end}"
+    return f"{baseline.detail or baseline.status.value}{_of_sandbox(baseline.log)}{end}"
 
 
-def _read_only(log: str) -> str:
-    """What is behind an error that a person would not see outside the sandbox."""
-    written = re.search(r"EROFS|[Rr]ead-only file system", log)
-    return ". Something was to be written where nothing can be: what is installed is read-only here" if written else ""
+_OF_SANDBOX = {
+    r"EROFS|[Rr]ead-only file system": (
+        "Something was to be written where nothing can be: what is installed is read-only here"
+    ),
+    r"(?i)connection (was )?refused|ECONNREFUSED|is the server running|(could not|can't|cannot) connect to"
+    r"|name resolution|name or service not known|network is unreachable": (
+        "Something was asked for that does not answer: there is no network and no service beside the tests. "
+        "A database has to be started by the test line itself, or be one in a file"
+    ),
+}
+"""Signs of an error that a person would not see outside the sandbox → what is behind it."""
+
+
+def _of_sandbox(log: str) -> str:
+    return next((f". {why}" for sign, why in _OF_SANDBOX.items() if re.search(sign, log)), "")
 
 
 def of_claim(claim: Claim, evidence: Evidence, plan: Plan | None, changed: Collection[str]) -> tuple[str, ...]:

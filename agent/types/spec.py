@@ -64,6 +64,8 @@ class Commands(Value):
     """Shell lines, run with a network and without secrets, before the baseline."""
     test: str = ""
     """One shell line. ``{report}`` in it is replaced by the path where a JUnit XML report is expected."""
+    dependencies_before: str = Field(default="", pattern=r"^(\d{4}-\d{2}-\d{2})?$")
+    """A day (``YYYY-MM-DD``): the set-up takes no release that is newer."""
 
 
 Mode = Literal["work", "plan", "ask"]

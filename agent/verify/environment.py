@@ -27,6 +27,7 @@ from agent.disk import Root, check_room
 from agent.errors import GraftsmithError
 from agent.events import Events
 from agent.types import SuiteStatus, TestOutcome, TestRun
+from agent.verify.dated import dated
 from agent.verify.registries import ALLOW, Registries
 from agent.verify.store import Place, SetupFailed, Store, carry, copy, untracked
 from agent.verify.toolchains import TOOLCHAINS, build_of, setup_line
@@ -100,7 +101,7 @@ class Installer:
             SetupFailed: a step without which no test can start went wrong.
         """
         tools, build = self._tools(), self._build()
-        if own and self.workspace.spec.origin and self._starts(tools):
+        if own and not self.plan.before and self.workspace.spec.origin and self._starts(tools):
             built = self._installed(tools, build) if build else tools
             return replace(built, source="yours", id="")
         steps = (*self._steps(), *build)
@@ -118,10 +119,10 @@ class Installer:
     def _steps(self) -> tuple[Step, ...]:
         own = TOOLCHAINS[self.plan.toolchain].prepare(self.workspace.base)
         if not self.plan.setup:
-            return own
+            return dated(own, self.plan.before)
         made = _bare(own)  # so that `pip install` in the configured lines has a place to write to
         lines = (setup_line.steps(line, self.workspace.base) for line in self.plan.setup)
-        return (*made, *itertools.chain.from_iterable(lines))
+        return dated((*made, *itertools.chain.from_iterable(lines)), self.plan.before)
 
     def _build(self) -> tuple[Step, ...]:
         """What a compiler does with the base. Whether that builds is for the tests to tell."""

@@ -62,15 +62,19 @@ def stub(line: str) -> str:
 
 def detect(files: Files, commands: Commands) -> TestPlan:
     """How the tree is tested: as configured, else as its files say. Reads files, runs nothing."""
+    return replace(_detected(files, commands), setup=commands.setup, before=commands.dependencies_before)
+
+
+def _detected(files: Files, commands: Commands) -> TestPlan:
     if commands.test.strip():
         line = commands.test.strip()
         resolved = ((t.NAME, t.resolve(line, files)) for t in TOOLCHAINS.values())
         name, behind = next((name, behind) for name, behind in resolved if behind is not None)
-        return TestPlan(name, behind, "the configured test command", commands.setup, absent=stub(behind))
+        return TestPlan(name, behind, "the configured test command", absent=stub(behind))
     found = [plan for plan in (t.detect(files) for t in TOOLCHAINS.values()) if plan is not None]
     if found:
-        return replace(min(found, key=lambda plan: (plan.absent != "", plan.first)), setup=commands.setup)
-    return TestPlan(command.NAME, "", "no file says how", commands.setup, absent=_NONE)
+        return min(found, key=lambda plan: (plan.absent != "", plan.first))
+    return TestPlan(command.NAME, "", "no file says how", absent=_NONE)
 
 
 _NONE: Final = (

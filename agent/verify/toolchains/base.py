@@ -51,6 +51,8 @@ class TestPlan:
     """Where this comes from, for a person."""
     setup: tuple[str, ...] = ()
     """Shell lines that the configuration gives in place of the toolchain's own set-up."""
+    before: str = ""
+    """See ``Commands.dependencies_before``."""
     absent: str = ""
     """Why there is nothing to run; empty when there is."""
     first: bool = False
@@ -124,6 +126,8 @@ class Step:
     """What does the same without a network where the steps before brought enough; tried first."""
     ahead: bool = False
     """Only brings what later steps need offline: left out where these have a network."""
+    tools: bool = False
+    """It brings what has to suit this machine's interpreter, and not the time of a commit."""
 
     @property
     def bare(self) -> bool:

@@ -67,7 +67,7 @@ def steps(files: Files, runner: str) -> tuple[Step, ...]:
         if wanted:
             made.append(_pip("--", *wanted, env=env))
     if runner:
-        made.append(_pip("--", runner, required=True))
+        made.append(replace(_pip("--", runner, required=True), tools=True))
     if _is_package(files):
         made += _project(files, env)
     return tuple(made)
@@ -90,7 +90,7 @@ def _project(files: Files, env: Mapping[str, str]) -> Iterator[Step]:
     wanted = f".[{','.join(found)}]" if found else "."
     whole, alone = shlex.join((*_PIP, "-e", wanted)), shlex.join((*_PIP, "--no-deps", "-e", "."))
     offline = (*_PIP, "--no-index", "--find-links", WHEELS, "-e", wanted)
-    yield Step(shell(f"{whole} || {{ {alone}; exit 1; }}"), env, required=False, offline=offline)
+    yield Step(shell(f"{whole} || {{ {alone}; exit 1; }}"), env, required=False, offline=offline, tools=True)
 
 
 def ahead_of_project(files: Files, extras_: Sequence[str], env: Mapping[str, str]) -> Iterator[Step]:
@@ -99,7 +99,7 @@ def ahead_of_project(files: Files, extras_: Sequence[str], env: Mapping[str, str
     if needs:
         yield replace(_pip("--", *needs, env=env), ahead=True)
     if builders:
-        yield Step((*_WHEEL, "--", *builders), env, required=False, reads=_NOTHING, ahead=True)
+        yield Step((*_WHEEL, "--", *builders), env, required=False, reads=_NOTHING, ahead=True, tools=True)
 
 
 def read_by(files: Files, path: str) -> frozenset[str] | None:

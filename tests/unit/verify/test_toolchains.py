@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from pydantic import ValidationError
 
 from agent.types import Commands
+from agent.verify.dated import dated
 from agent.verify.toolchains import TOOLCHAINS, detect, shell_line
 from agent.verify.toolchains.base import TestPlan
 from agent.verify.toolchains.python_setup import extras, groups, steps, tox_deps
@@ -155,6 +157,23 @@ def test_what_other_tools_keep_for_tests(files: dict[str, str], wanted: tuple[st
     tree = Snapshot({path: content.encode() for path, content in files.items()})
     installed = [step.argv[step.argv.index("--") + 1 :] for step in steps(tree, "") if "--" in step.argv]
     assert [names for names in installed if names[0] != "setuptools>=40.8.0"] == ([wanted] if wanted else [])
+
+
+def test_an_old_commit_gets_what_there_was_at_its_time() -> None:
+    files = Snapshot({"requirements.txt": b"a\n", "package.json": b'{"dependencies": {"b": "*"}}'})
+    plan = detect(files, Commands(test="pytest", dependencies_before="2020-02-02"))
+    venv, newer, needs, runner = dated(steps(files, "pytest"), plan.before)
+    assert (venv.env, newer.env, newer.argv[-1]) == ({}, {}, "pip>=26")
+    assert needs.env["PIP_UPLOADED_PRIOR_TO"] == "2020-02-02T00:00:00Z"
+    assert (runner.env, runner.argv[-3:]) == ({}, ("--upgrade", "--", "pytest")), "it has to suit the interpreter"
+    package = Snapshot({"setup.py": b"setup(name='p', install_requires=['a'])"})
+    ways = [(step.ahead, bool(step.env)) for step in dated(steps(package, ""), plan.before)[2:]]
+    assert ways == [(False, True), (True, False), (False, False)], "its needs, what builds it, itself"
+    (npm,) = dated(TOOLCHAINS["node"].prepare(files), plan.before)
+    assert npm.env["npm_config_before"] == "2020-02-02T00:00:00Z"
+    assert dated(steps(files, "pytest"), "") == steps(files, "pytest")
+    with pytest.raises(ValidationError):
+        Commands(dependencies_before="--index-url")
 
 
 def test_what_a_python_project_needs_for_its_tests() -> None:
