@@ -43,10 +43,10 @@ def unusable(baseline: TestRun) -> str:
     if baseline.status in (SuiteStatus.OK, SuiteStatus.FAILING, SuiteStatus.NO_TESTS):
         return ""
     end = f"\n\n{baseline.log[-1_500:].strip()}" if baseline.log.strip() else ""
-    return f"{baseline.detail or baseline.status.value}{_of_sandbox(baseline.log)}{end}"
+    return f"{baseline.detail or baseline.status.value}{_behind(baseline.log)}{end}"
 
 
-_OF_SANDBOX = {
+_BEHIND = {
     r"EROFS|[Rr]ead-only file system": (
         "Something was to be written where nothing can be: what is installed is read-only here"
     ),
@@ -55,12 +55,16 @@ _OF_SANDBOX = {
         "Something was asked for that does not answer: there is no network and no service beside the tests. "
         "A database has to be started by the test line itself, or be one in a file"
     ),
+    r"ImportError: cannot import name .*\(/environment/": (
+        "What was installed is newer than this commit knows: give the day of the commit as `dependencies_before`, "
+        "below [commands] in .graftsmith.toml"
+    ),
 }
-"""Signs of an error that a person would not see outside the sandbox → what is behind it."""
+"""Signs of an error that a person would not see with an environment of their own → what is behind it."""
 
 
-def _of_sandbox(log: str) -> str:
-    return next((f". {why}" for sign, why in _OF_SANDBOX.items() if re.search(sign, log)), "")
+def _behind(log: str) -> str:
+    return next((f". {why}" for sign, why in _BEHIND.items() if re.search(sign, log)), "")
 
 
 def of_claim(claim: Claim, evidence: Evidence, plan: Plan | None, changed: Collection[str]) -> tuple[str, ...]:
