@@ -225,9 +225,10 @@ def test_closing_removes_everything(workspace: Workspace, sandbox: Sandbox, tmp_
 
 
 def test_closing_after_someone_else_removed_the_folder(workspace: Workspace) -> None:
-    checkout = workspace.checkout(workspace.base.draft(), "one")
+    checkout, other = (workspace.checkout(workspace.base.draft(), name) for name in ("one", "two"))
     remove_tree(checkout.path)
     workspace.close()
+    assert not other.path.exists(), "the rest is removed all the same"
 
 
 @pytest.mark.parametrize("name", ["", "..", "a/b", "-x", ".hidden"])
