@@ -53,8 +53,8 @@ def run(context: ToolContext, arguments: EditFile) -> ToolResult:
 
 TOOL = Tool(
     "edit",
-    "Replace exact pieces of one file. Each `search` must stand there once, or `all` is true; all edits apply to the "
-    "file as it was before the call, or none does. An empty `replace` deletes.",
+    "Replace exact pieces of one file. Each `search` must stand there once, unless `all`; all edits apply to the file "
+    "as it was, or none does. An empty `replace` deletes.",
     EditFile,
     run,
 )

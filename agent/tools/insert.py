@@ -24,7 +24,7 @@ def run(context: ToolContext, arguments: Insert) -> ToolResult:
 
 TOOL = Tool(
     "insert",
-    "Put whole lines after or before the lines that `anchor` stands in; it must stand there once.",
+    "Put whole lines after or before those that `anchor` stands in; it must stand there once.",
     Insert,
     run,
 )

@@ -32,4 +32,4 @@ def _use(context: ToolContext, lines: list[str], use: Reference) -> str:
     return f"{use.line}|{show.line(text, context.limits)}{doubt}{show.moved(context, use.path)}"
 
 
-TOOL = Tool("references", "Where a function, class or method is used.", References, run)
+TOOL = Tool("references", "Uses of a function, class or method.", References, run)

@@ -141,7 +141,7 @@ def _report(outcome: _Outcome) -> str:
 
 TOOL = Tool(
     "rename",
-    "Give a function, class or method another name wherever it is surely meant; says what it left.",
+    "Rename a function, class or method wherever it is surely meant; says what it left.",
     Rename,
     run,
 )
