@@ -135,7 +135,7 @@ def _unloaded(output: str, views: Sequence[str]) -> Iterator[Entry]:
         yield Entry(from_root(match["path"], views), TestOutcome.ERROR, match["what"], collecting=True)
     printed = _FILE.split(output)
     for path, said in zip(printed[1::2], printed[2::2], strict=True):
-        if re.search(r"(?im)^\s*(\w*error\b|# Unhandled)", said):
+        if re.search(r"(?im)^[ \t]*(\w*error\b|# Unhandled)", said):
             yield Entry(path, TestOutcome.ERROR, said.strip(), collecting=True)
 
 
