@@ -18,7 +18,7 @@ demo: setup ## label an issue on the embedded GitHub and watch it become a prove
 test: setup ## check style, types and layers, then run all tests
 	@$(MAKE) --no-print-directory check
 	@.venv/bin/python tests/support/fetch_descriptions.py
-	@$(PYTEST) -q -n 2 --dist loadgroup tests/flow tests/contract tests/unit  # the long ones first: none is left alone at the end
+	@$(PYTEST) -q -n 2 --dist loadgroup
 
 check: setup ## ruff, mypy and the import contracts only
 	@.venv/bin/ruff check . && .venv/bin/ruff format --check -q .
