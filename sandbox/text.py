@@ -36,6 +36,13 @@ def clean(data: bytes, limit: int | None = None) -> str:
     return shorten(_UNSEEN.sub("", text), limit)
 
 
+def sound(text: str) -> str:
+    """``text`` as proper Unicode: halves of a character that stand apart are joined, lone ones become U+FFFD."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
 def _last_states(text: str) -> str:
     if "\r" not in text:
         return text

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal, Protocol
 from pydantic import BeforeValidator
 
 from agent.types import CallUsage, Value
+from sandbox.text import sound
 
 OnText = Callable[[str], None]
 """Gets visible text as it arrives, in pieces, in the caller's thread."""
@@ -17,14 +18,6 @@ ToolSpec = Mapping[str, Any]
 """One tool in OpenAI's form: ``{"type": "function", "function": {"name", "description", "parameters"}}``."""
 
 JsonSchema = Mapping[str, Any]
-
-
-def sound(text: str) -> str:
-    """``text`` as proper Unicode: halves of a character that arrived apart are joined, lone ones replaced."""
-    if text.isascii():
-        return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
-
 
 Text = Annotated[str, BeforeValidator(sound)]
 

@@ -12,8 +12,9 @@ from agent.model.errors import EmptyReply, StreamBroken
 from agent.model.jsontext import is_cut
 from agent.model.thinking import VisibleText, without_reasoning
 from agent.model.tokens import Counter
-from agent.model.types import Finish, JsonSchema, Message, Reply, ToolCall, ToolSpec, sound
+from agent.model.types import Finish, JsonSchema, Message, Reply, ToolCall, ToolSpec
 from agent.types import CallUsage
+from sandbox.text import sound
 
 
 @dataclass(frozen=True)

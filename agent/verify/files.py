@@ -32,6 +32,12 @@ def text(files: Files, path: str, *, limit: int = 1_000_000) -> str:
     return data.decode("utf-8", "replace") if len(data) <= limit else ""
 
 
+def names_path(word: str, paths: Collection[str]) -> bool:
+    """Whether a word of a command is one of ``paths``, or a folder that holds one."""
+    path = word.removeprefix("./").rstrip("/")
+    return path in paths or any(p.startswith(f"{path}/") for p in paths)
+
+
 def matching(files: Files, *patterns: str) -> Iterator[str]:
     """Paths whose name matches one of the glob ``patterns``, shallowest first, then by name."""
     found = (p for p in files.paths() if any(PurePosixPath(p).match(pattern) for pattern in patterns))

@@ -22,13 +22,13 @@ from agent.tree import Draft
 from agent.types import SuiteStatus, TestRun
 from agent.verify import verdict
 from agent.verify.environment import COMMON, Environment, Installer, Machine
-from agent.verify.report import Report, Unreadable, gist, whole
+from agent.verify.report import Report, Unreadable, gist
 from agent.verify.store import SCRATCH, SetupFailed, Store
 from agent.verify.toolchains import TOOLCHAINS, build_of
 from agent.verify.toolchains.base import BUILD, REPORTS, WATCH, Canary, Collected, Invocation, TestPlan, shell
 from agent.workspace import Checkout, Workspace
 from sandbox import remove_tree
-from sandbox.text import clean
+from sandbox.text import clean, sound
 from sandbox.types import Cancelled, Command, End, Finished, Limits, Mount, Sandbox
 
 LOG_TAIL: Final = 20_000
@@ -281,7 +281,7 @@ class Harness:
     def shown(self, draft: Draft, selection: Sequence[str] = ()) -> tuple[str, ...]:
         """The command that runs the same tests, for a person in a checkout of their own."""
         invocation = TOOLCHAINS[self.plan.toolchain].invoke(self.plan, draft, selection, self._view)
-        return tuple(map(whole, invocation.shown))
+        return tuple(map(sound, invocation.shown))
 
     def canary(self, draft: Draft, test: str, token: str) -> Canary | None:
         """See ``Toolchain.canary``."""
@@ -421,7 +421,7 @@ class Harness:
                 self.unexplained |= report.unexplained
         known = report or Report()
         return TestRun(
-            command=tuple(map(whole, invocation.shown or invocation.argv)),
+            command=tuple(map(sound, invocation.shown or invocation.argv)),
             status=status,
             outcomes=known.outcomes,
             messages=known.messages,

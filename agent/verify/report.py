@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from agent.types import TestOutcome
+from sandbox.text import sound
 
 # A test that is reported twice (call and teardown, sub-tests, repeats) counts as the worst that was said of it.
 _WORST_FIRST = (
@@ -75,18 +76,13 @@ def build(entries: Iterable[Entry], internal: str = "") -> Report:
 
 
 def _whole(entry: Entry) -> Entry:
-    return replace(entry, test=whole(entry.test), message=whole(entry.message))
-
-
-def whole(text: str) -> str:
-    """``text`` with U+FFFD in place of half characters."""
-    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return replace(entry, test=sound(entry.test), message=sound(entry.message))
 
 
 def unexplained_by(report: Report, paths: Collection[str]) -> Report:
     """The report with the ids marked whose file, the part before ``::``, is not among ``paths``."""
     named = frozenset(t for t in report.outcomes if t.split("::", 1)[0] not in paths)
-    odd = {whole(path) for path in paths if not path.isascii()} if named else set()
+    odd = {sound(path) for path in paths if not path.isascii()} if named else set()
     return replace(report, unexplained=frozenset(t for t in named if t.split("::", 1)[0] not in odd))
 
 

@@ -12,7 +12,7 @@ from typing import Final
 
 from agent.types import TestOutcome
 from agent.verify import junit, report
-from agent.verify.files import Files, from_root, matching, text
+from agent.verify.files import Files, from_root, matching, names_path, text
 from agent.verify.report import Entry, Report
 from agent.verify.toolchains import packages, shell_line
 from agent.verify.toolchains.base import (
@@ -89,7 +89,7 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
     names = [name for name, _ in found]
 
     def selected(old: str) -> str:
-        return shell_line.without_paths(old, lambda word: _names_tests(word, files)) if wanted else old
+        return shell_line.without_paths(old, lambda word: names_path(word, files.paths())) if wanted else old
 
     def reporting(number: int, old: str) -> str:
         ours = _OPTIONS[names[number]].format(number)  # before what may be for the tests, behind `--`
@@ -106,11 +106,6 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
         exits=GENERIC_EXITS,
         shown=_spoken(shell_line.rewrite(plan.line, calls, lambda _n, old: selected(old).rstrip()), wanted),
     )
-
-
-def _names_tests(word: str, files: Files) -> bool:
-    path = word.removeprefix("./").rstrip("/")
-    return path in files.paths() or any(p.startswith(f"{path}/") for p in files.paths())
 
 
 def read(collected: Collected, files: Files) -> Report | None:

@@ -18,7 +18,7 @@ from urllib.parse import quote
 
 from agent.types import TestOutcome
 from agent.verify import report
-from agent.verify.files import Files, from_root, matching, text
+from agent.verify.files import Files, from_root, matching, names_path, text
 from agent.verify.report import MESSAGE_LIMIT, Entry, Report, Unreadable
 from agent.verify.toolchains import joined, packages, shell_line
 from agent.verify.toolchains.base import (
@@ -274,8 +274,7 @@ def _reporting(
 
 
 def _names_tests(word: str, paths: Collection[str]) -> bool:
-    path = word.removeprefix("./").rstrip("/")
-    return path in paths or any(p.startswith(f"{path}/") or fnmatchcase(p, path) for p in paths)
+    return names_path(word, paths) or any(fnmatchcase(p, word.removeprefix("./").rstrip("/")) for p in paths)
 
 
 def _options(runner: str, number: int, old: str, selecting: bool) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 from agent.verify import junit, report
-from agent.verify.files import Files, from_root, matching, text
+from agent.verify.files import Files, from_root, matching, names_path, text
 from agent.verify.report import Entry, Report
 from agent.verify.toolchains import shell_line
 from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation, Step, TestPlan, shell, spoken
@@ -52,7 +52,7 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
     wanted = chosen if len(chosen) == 1 and chosen[0] in files.paths() else ()
 
     def selected(old: str) -> str:
-        return shell_line.without_paths(old, lambda word: _names_tests(word, files.paths())) if wanted else old
+        return shell_line.without_paths(old, lambda word: names_path(word, files.paths())) if wanted else old
 
     def reporting(number: int, old: str) -> str:
         place = f"{REPORTS}/phpunit-{number}.xml"
@@ -63,11 +63,6 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
         exits=EXITS if len(found) == 1 and found[0].last else GENERIC_EXITS,
         shown=spoken(shell_line.rewrite(plan.line, found, lambda _n, old: selected(old).rstrip()), wanted),
     )
-
-
-def _names_tests(word: str, paths: Collection[str]) -> bool:
-    path = word.removeprefix("./").rstrip("/")
-    return path in paths or any(p.startswith(f"{path}/") for p in paths)
 
 
 def read(collected: Collected, files: Files) -> Report | None:
