@@ -14,19 +14,19 @@ import select
 import shutil
 import signal
 import subprocess
-import time
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
-from sandbox import cgroup, idle, inside, launch, machine, memory, ownership, process, room, seccomp
-from sandbox.egress.proxy import Proxy
-from sandbox.egress.way import Way
+from sandbox import cgroup, confined, inside, launch, machine, memory, ownership, process, seccomp
 from sandbox.errors import SandboxBroken, SandboxUnavailable
 from sandbox.output import Output
 from sandbox.text import clean
-from sandbox.types import Cancelled, Command, End, Finished, Isolation, Limits
+from sandbox.types import Cancelled, Command, Finished, Isolation, Limits, Mount
 from sandbox.users import LeasedUser, threads_of
+from sandbox.ways import ThroughDoor
 
 
 class Bubblewrap:
@@ -61,24 +61,9 @@ class Bubblewrap:
         self.isolation = Isolation("bubblewrap", degraded=False, detail=self._describe())
 
     def run(self, command: Command, *, cancelled: Cancelled | None = None, log: Path | None = None) -> Finished:
-        if command.unfit:
-            return Finished.unstarted(command.unfit)
-        began = time.monotonic()
-        with ExitStack() as stack:
-            sink = stack.enter_context(log.open("wb")) if log else None
-            group = stack.enter_context(cgroup.Group(self._place, command.limits)) if self._place else None
-            status = stack.enter_context(launch.Status())
-            way = stack.enter_context(Way()) if command.egress else None
-            proxy = stack.enter_context(Proxy(command.egress, way.arrive)) if command.egress and way else None
-            child = stack.enter_context(self._start(command, group, status, way))
-            stack.callback(_end_namespace, status)
-            output = Output.of(command.limits, sink)
-            stop = _stop(child.pid, command, cancelled, group, output)
-            ending = process.supervise(child, {child.stdout: output}, command.limits.wall_s, stop, gentle=False)
-            _end_namespace(status)
-            out_of_memory = group is not None and group.out_of_memory()
-            ended = process.finished(_judge(command, ending, output, status, out_of_memory), output, log=log)
-            return replace(ended, seconds=time.monotonic() - began, refused=proxy.refused if proxy else ())
+        way = ThroughDoor()
+        begin = partial(self._begun, way)
+        return confined.run(command, begin, way, place=self._place, cancelled=cancelled, log=log)
 
     def own(self, path: Path) -> None:
         if self._user is not None:
@@ -92,32 +77,33 @@ class Bubblewrap:
         """The numeric user of this machine that commands run as; ``None``: ours."""
         return self._user.uid if self._user else None
 
+    @contextmanager
+    def _begun(
+        self, way: ThroughDoor, command: Command, status: launch.Status, doors: tuple[str, ...]
+    ) -> Iterator[confined.Begun]:
+        with self._start(way, command, status, doors) as child:
+            yield confined.Begun(
+                child,
+                members=lambda: memory.tree(child.pid),
+                end=lambda: _end_namespace(status),
+                code=lambda returncode, output: _code(command.argv[0], returncode, output, status),
+                writable=command.writable,
+            )
+
     def _start(
-        self, command: Command, group: cgroup.Group | None, status: launch.Status, way: Way | None
+        self, way: ThroughDoor, command: Command, status: launch.Status, doors: tuple[str, ...]
     ) -> subprocess.Popen[bytes]:
         with launch.Handover(status) as handover:
-            if command.egress and way:
-                command = way.lead(command, command.egress)
+            if command.egress:
                 handover.lend(way.inside)
             mounts = inside.by_depth(command.mounts)
             if self._user and not self._stages:
                 inside.check_reachable(mounts)
-            sources = [launch.staged(number) if self._stages else str(m.source) for number, m in enumerate(mounts)]
-            options = inside.namespaces(self._program.knows, network=not self._network)
-            options += inside.system(command.limits, self._program.knows, handover.add)
-            for source, mount in zip(sources, mounts, strict=True):
-                options += ["--bind" if mount.writable else "--ro-bind", source, mount.target]
-            for folder in command.scratch:
-                options += inside.empty(folder, "0755", command.limits, self._program.knows)
-            options += inside.closing(command.cwd, command.env)
-            options += ["--json-status-fd", str(handover.status)]
-            if seccomp.supported():
-                options += ["--seccomp", str(handover.add(seccomp.kernel_filter()))]
             plan = launch.Plan(
                 program=self._program.path,
-                argv=(f"{_mark()}{os.getpid()}", "--args", str(handover.add(_arguments(options))), "--", *command.argv),
+                argv=(f"{_mark()}{os.getpid()}", *self._options(command, mounts, handover), "--", *command.argv),
                 env={},
-                doors=group.doors if group else (),
+                doors=doors,
                 sources=tuple(str(mount.source) for mount in mounts) if self._stages else None,
                 limits=tuple(launch.resource_limits(command.limits, others=self._other_threads)),
                 network=self._network,
@@ -125,6 +111,22 @@ class Bubblewrap:
                 pass_status=True,
             )
             return launch.start(plan, handover, stdin=command.stdin)
+
+    def _options(self, command: Command, mounts: Sequence[Mount], handover: launch.Handover) -> tuple[str, ...]:
+        """How bubblewrap finds its options, which are handed over."""
+        knows = self._program.knows
+        options = inside.namespaces(knows, network=not self._network)
+        options += inside.system(command.limits, knows, handover.add)
+        for number, mount in enumerate(mounts):
+            source = launch.staged(number) if self._stages else str(mount.source)
+            options += ["--bind" if mount.writable else "--ro-bind", source, mount.target]
+        for folder in command.scratch:
+            options += inside.empty(folder, "0755", command.limits, knows)
+        options += inside.closing(command.cwd, command.env)
+        options += ["--json-status-fd", str(handover.status)]
+        if seccomp.supported():
+            options += ["--seccomp", str(handover.add(seccomp.kernel_filter()))]
+        return "--args", str(handover.add(_arguments(options)))
 
     def _other_threads(self) -> int:
         return 0 if self._user else threads_of(os.geteuid())
@@ -186,16 +188,6 @@ def _sweep() -> None:
                 os.kill(int(found.parent.name), signal.SIGKILL)
 
 
-def _stop(
-    pid: int, command: Command, cancelled: Cancelled | None, group: cgroup.Group | None, output: Output
-) -> process.Stop:
-    limits = command.limits
-    too_much = group.out_of_memory if group else memory.watch(limits, lambda: memory.tree(pid))
-    full = room.watch(limits, command.writable)
-    hung = idle.watch(limits, lambda: memory.tree(pid), lambda: output.total)
-    return process.stop_when(cancelled, {End.OUT_OF_MEMORY: too_much, End.OUT_OF_ROOM: full, End.HUNG: hung})
-
-
 def _end_namespace(status: launch.Status) -> None:
     """Kill the first process of the namespace and wait for it: the kernel lets it go as the last one inside.
 
@@ -223,33 +215,19 @@ def _line(path: Path, key: str) -> str:
     return next((line.removeprefix(key) for line in machine.text_of(path).splitlines() if line.startswith(key)), "")
 
 
-def _judge(
-    command: Command, ending: process.Ending, output: Output, status: launch.Status, out_of_memory: bool
-) -> process.Ending:
-    """What the ending of bubblewrap says about the command. A signal comes as 128 + its number, as from a shell."""
+def _code(program: str, returncode: int, output: Output, status: launch.Status) -> int:
+    """The command's return code by bubblewrap's end: a signal comes as 128 + its number, as from a shell. 127 when only
+    the program is missing."""
     code = status.exit_code
-    if ending.forced:
-        return ending
-    if out_of_memory and code != 0:
-        return replace(ending, forced=End.OUT_OF_MEMORY)
-    if code is None:
-        return replace(ending, returncode=_not_started(command, ending, output, status))
-    if code - 128 == signal.SIGXCPU:
-        return replace(ending, forced=End.TIMED_OUT)
-    return replace(ending, returncode=128 - code if code - 128 in signal.valid_signals() else code)
-
-
-def _not_started(command: Command, ending: process.Ending, output: Output, status: launch.Status) -> int:
-    """127 when it is only the program that is missing; else the sandbox is broken."""
+    if code is not None:
+        return 128 - code if code - 128 in signal.valid_signals() else code
     said = output.kept()
-    if status.child is not None and said.startswith(b"bwrap: execvp " + os.fsencode(command.argv[0]) + b": "):
+    if status.child is not None and said.startswith(b"bwrap: execvp " + os.fsencode(program) + b": "):
         return 127
     if status.child is not None:
-        raise SandboxBroken("The sandbox ended before its command", why=f"bubblewrap ended with {ending.returncode}")
+        raise SandboxBroken("The sandbox ended before its command", why=f"bubblewrap ended with {returncode}")
     why = status.failed or status.missing or clean(said, 2000).strip()
-    raise SandboxBroken(
-        "The sandbox did not start", why=why or f"bubblewrap ended with {ending.returncode} and said nothing"
-    )
+    raise SandboxBroken("The sandbox did not start", why=why or f"bubblewrap ended with {returncode} and said nothing")
 
 
 def _arguments(options: list[str]) -> bytes:

@@ -12,24 +12,20 @@ whatever has the same port on another machine is not kept from it. Before Landlo
 from __future__ import annotations
 
 import os
-import signal
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 
-from sandbox import cgroup, idle, inside, landlock, launch, machine, memory, ownership, process, room, seccomp
-from sandbox.egress.policy import variables
-from sandbox.egress.proxy import Proxy
-from sandbox.egress.way import on_loopback, ready
+from sandbox import cgroup, confined, inside, landlock, launch, machine, ownership, process, seccomp
 from sandbox.errors import SandboxBroken, SandboxUnavailable
 from sandbox.output import Output
-from sandbox.types import Cancelled, Command, End, Finished, Isolation, Limits, Mount
+from sandbox.types import Cancelled, Command, Finished, Isolation, Limits, Mount
 from sandbox.users import RANGE, LeasedUser, kill_all, processes_of, reap
+from sandbox.ways import OverLoopback
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _HOME = "graftsmith-home-"
@@ -72,27 +68,10 @@ class ContainerFallback:
         self._try_out()
 
     def run(self, command: Command, *, cancelled: Cancelled | None = None, log: Path | None = None) -> Finished:
-        if command.unfit:
-            return Finished.unstarted(command.unfit)
-        with self._one_at_a_time, ExitStack() as stack:
-            began = time.monotonic()
-            sink = stack.enter_context(log.open("wb")) if log else None
-            home = stack.enter_context(self._home())
-            stack.enter_context(_views(command.mounts, home))
-            group = stack.enter_context(cgroup.Group(self._place, command.limits)) if self._place else None
-            stack.callback(self._end_all)
-            listener, port = on_loopback() if command.egress else (None, None)
-            proxy = stack.enter_context(Proxy(command.egress, ready(listener))) if command.egress and listener else None
-            status = stack.enter_context(launch.Status())
-            child = stack.enter_context(self._start(command, home, group, status, port))
-            output = Output.of(command.limits, sink)
-            stop = self._stop(command, home, cancelled, group, output)
-            ending = process.supervise(child, {child.stdout: output}, command.limits.wall_s, stop, gentle=False)
-            self._end_all()
-            status.read()
-            out_of_memory = group is not None and group.out_of_memory()
-            ended = process.finished(_judge(ending, status, out_of_memory), output, log=log)
-            return replace(ended, seconds=time.monotonic() - began, refused=proxy.refused if proxy else ())
+        way = OverLoopback()
+        begin = partial(self._begun, way)
+        with self._one_at_a_time:
+            return confined.run(command, begin, way, place=self._place, cancelled=cancelled, log=log)
 
     def own(self, path: Path) -> None:
         ownership.give(path, self.user)
@@ -105,16 +84,32 @@ class ContainerFallback:
         """The numeric user of this machine that commands run as."""
         return self._user.uid
 
+    @contextmanager
+    def _begun(
+        self, way: OverLoopback, command: Command, status: launch.Status, doors: tuple[str, ...]
+    ) -> Iterator[confined.Begun]:
+        port = way.port if command.egress else None
+        with (
+            self._home() as home,
+            _views(command.mounts, home),
+            self._start(command, home, port, status, doors) as child,
+        ):
+            yield confined.Begun(
+                child,
+                members=lambda: processes_of(self.user),
+                end=self._end_all,
+                code=lambda returncode, _: _code(returncode, status),
+                writable=(home, *command.writable),
+            )
+
     def _start(
-        self, command: Command, home: Path, group: cgroup.Group | None, status: launch.Status, port: int | None
+        self, command: Command, home: Path, port: int | None, status: launch.Status, doors: tuple[str, ...]
     ) -> subprocess.Popen[bytes]:
         places = {"HOME": str(home), "TMPDIR": str(home / "tmp")}
-        way = variables(command.egress, port) if command.egress and port else {}
-        env = {name: _below(value, home) for name, value in {**command.env, **way}.items()}
         plan = launch.Plan(
             argv=command.argv,
-            env={**inside.BASE_ENV, **places, **env},
-            doors=group.doors if group else (),
+            env={**inside.BASE_ENV, **places, **{name: _below(value, home) for name, value in command.env.items()}},
+            doors=doors,
             limits=tuple(launch.resource_limits(command.limits)),
             user=self.user,
             ruleset=landlock.ruleset(self._landlock),
@@ -125,15 +120,6 @@ class ContainerFallback:
         )
         with launch.Handover(status) as handover:
             return launch.start(plan, handover, stdin=command.stdin)
-
-    def _stop(
-        self, command: Command, home: Path, cancelled: Cancelled | None, group: cgroup.Group | None, output: Output
-    ) -> process.Stop:
-        limits = command.limits
-        too_much = group.out_of_memory if group else memory.watch(limits, lambda: processes_of(self.user))
-        full = room.watch(limits, (home, *command.writable))
-        hung = idle.watch(limits, lambda: processes_of(self.user), lambda: output.total)
-        return process.stop_when(cancelled, {End.OUT_OF_MEMORY: too_much, End.OUT_OF_ROOM: full, End.HUNG: hung})
 
     def _rules(self, command: Command, home: Path) -> Iterator[tuple[str, int]]:
         """(path, rights), nothing but what bubblewrap would show."""
@@ -197,16 +183,10 @@ def _sweep() -> None:
                     ownership.remove(left)
 
 
-def _judge(ending: process.Ending, status: launch.Status, out_of_memory: bool) -> process.Ending:
+def _code(returncode: int, status: launch.Status) -> int:
     if status.failed:
         raise SandboxBroken("The sandbox did not start", why=status.failed)
-    if ending.forced or status.missing:
-        return ending
-    if out_of_memory and ending.returncode != 0:
-        return replace(ending, forced=End.OUT_OF_MEMORY)
-    if ending.returncode == -signal.SIGXCPU:
-        return replace(ending, forced=End.TIMED_OUT)
-    return ending
+    return returncode
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Leads a command's connections out to the proxy."""
+"""How the connections of one command come to our proxy."""
 
 from __future__ import annotations
 
@@ -9,10 +9,9 @@ import socket
 import sys
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Protocol, Self
 
 from sandbox.egress.policy import Egress, variables
-from sandbox.egress.proxy import Arrival
 from sandbox.toolchain import mounts_for
 from sandbox.types import Command
 
@@ -20,13 +19,25 @@ _PORT: Final = 3128
 """Nothing else can be there: the network inside is the command's own."""
 
 
-class Way:
-    """A pair of sockets over which ``door`` hands its listener out. Close it once the command is over."""
+class Way(Protocol):
+    """One command's. It is there from entering to leaving, and entered before the command starts."""
 
-    def __init__(self) -> None:
-        self._ours, self._theirs = socket.socketpair()
+    def __enter__(self) -> Self: ...
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def lead(self, command: Command, egress: Egress) -> Command:
+        """The same command, which finds the way."""
+
+    async def arrive(self) -> socket.socket | None:
+        """See ``Proxy``."""
+
+
+class ThroughDoor:
+    """Out of a network of the command's own: ``door`` hands its listener out over a pair of sockets."""
 
     def __enter__(self) -> Self:
+        self._ours, self._theirs = socket.socketpair()
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -50,7 +61,7 @@ class Way:
         )
 
     async def arrive(self) -> socket.socket | None:
-        """See ``Proxy``. ``None`` when the other end was closed before."""
+        """``None`` when the other end was closed before."""
         loop = asyncio.get_running_loop()
         there = asyncio.Event()
         loop.add_reader(self._ours, there.set)
@@ -66,16 +77,25 @@ class Way:
         return socket.socket(fileno=numbers[0]) if numbers else None
 
 
-def on_loopback() -> tuple[socket.socket, int]:
-    """A listening socket on this machine's loopback, and its port: for a sandbox that has no network of its own."""
-    made = socket.create_server(("127.0.0.1", 0), backlog=128)
-    return made, made.getsockname()[1]
+class OverLoopback:
+    """Over this machine's own loopback, for a command without a network of its own."""
 
+    def __enter__(self) -> Self:
+        self._listener = socket.create_server(("127.0.0.1", 0), backlog=128)
+        return self
 
-def ready(listener: socket.socket) -> Arrival:
-    """A listener that is there already."""
+    def __exit__(self, *_: object) -> None:
+        self._listener.close()
 
-    async def arrive() -> socket.socket:
-        return listener
+    @property
+    def port(self) -> int:
+        """To which the command has to be let."""
+        return int(self._listener.getsockname()[1])
 
-    return arrive
+    def lead(self, command: Command, egress: Egress) -> Command:
+        """The same command, told of the port."""
+        return replace(command, env={**command.env, **variables(egress, self.port)})
+
+    async def arrive(self) -> socket.socket:
+        """There from the start."""
+        return self._listener
