@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sandbox import cgroup, idle, launch, memory, process, room
+from sandbox import cgroup, idle, launch, memory, room, supervise
 from sandbox.egress.proxy import Proxy
 from sandbox.output import Output
 from sandbox.types import Cancelled, Command, End, Finished
@@ -75,24 +75,24 @@ def run(
         stack.callback(begun.child.kill)
         output = Output.of(command.limits, sink)
         stop = _stop(command, begun, group, output, cancelled)
-        ending = process.supervise(begun.child, {begun.child.stdout: output}, command.limits.wall_s, stop, gentle=False)
+        ending = supervise.watch(begun.child, {begun.child.stdout: output}, command.limits.wall_s, stop, gentle=False)
         begun.end()
         status.read()
-        ended = process.finished(_judge(ending, begun, group, output), output, log=log)
+        ended = supervise.finished(_judge(ending, begun, group, output), output, log=log)
         return replace(ended, seconds=time.monotonic() - began, refused=proxy.refused if proxy else ())
 
 
 def _stop(
     command: Command, begun: Begun, group: cgroup.Group | None, output: Output, cancelled: Cancelled | None
-) -> process.Stop:
+) -> supervise.Stop:
     limits = command.limits
     too_much = group.out_of_memory if group else memory.watch(limits, begun.members)
     full = room.watch(limits, begun.writable)
     hung = idle.watch(limits, begun.members, lambda: output.total)
-    return process.stop_when(cancelled, {End.OUT_OF_MEMORY: too_much, End.OUT_OF_ROOM: full, End.HUNG: hung})
+    return supervise.stop_when(cancelled, {End.OUT_OF_MEMORY: too_much, End.OUT_OF_ROOM: full, End.HUNG: hung})
 
 
-def _judge(ending: process.Ending, begun: Begun, group: cgroup.Group | None, output: Output) -> process.Ending:
+def _judge(ending: supervise.Ending, begun: Begun, group: cgroup.Group | None, output: Output) -> supervise.Ending:
     """The command's ending, by that of the process that was started for it."""
     if ending.forced:
         return ending

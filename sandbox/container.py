@@ -20,7 +20,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
 
-from sandbox import cgroup, confined, inside, landlock, launch, machine, ownership, process, seccomp
+from sandbox import cgroup, confined, inside, landlock, launch, machine, ownership, seccomp, supervise
 from sandbox.errors import SandboxBroken, SandboxUnavailable
 from sandbox.output import Output
 from sandbox.types import Cancelled, Command, Finished, Isolation, Limits, Mount
@@ -142,7 +142,7 @@ class ContainerFallback:
             with launch.Status() as status, launch.Handover(status) as handover:
                 plan = launch.Plan(argv=(), env={}, user=self.user, kill=True)
                 with launch.start(plan, handover, stdin=b"") as child:
-                    process.supervise(child, {child.stdout: Output(0)}, 10, lambda: None, gentle=False)
+                    supervise.watch(child, {child.stdout: Output(0)}, 10, lambda: None, gentle=False)
         kill_all(self.user)
         reap(self.user)
 
