@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,7 +11,7 @@ from agent.disk import scatter
 from agent.types import Outcome
 from app.jobs.store import LeaseLost
 from app.runners.local import result_of
-from sandbox import remove_tree
+from sandbox import SandboxError, remove_tree
 
 BRIEF = "brief.json"
 """In a job's folder: what it was asked, as it was then."""
@@ -55,7 +56,8 @@ class Places:
         _lead(latest, own)
         for of, folder in _attempts(latest):
             if of < fence:
-                remove_tree(folder)
+                with suppress(OSError, SandboxError):  # its holder may be at work there still
+                    remove_tree(folder)
         return own
 
     @property

@@ -36,7 +36,10 @@ PREFIX = "/runner/v1"
 _MIB = 1024 * 1024
 EVENTS_AT_ONCE = 500
 _SMALL = 64 * 1024
-_NEWS = 16 * _MIB
+EVENT_BYTES = 8 * _MIB
+"""Of an event that is brought; a longer one is told as a note."""
+_NEWS = EVENT_BYTES + _MIB
+"""The longest event alone, or many short ones."""
 _RESULT = 64 * _MIB
 _LOG = 512 * _MIB
 """All events of a run."""

@@ -22,14 +22,12 @@ from agent.outside import variables
 from agent.types import RunResult, RunSpec
 from app.machine import Machine
 from app.runners.client import PAUSE_S, Identity, Service
-from app.runners.door import EVENTS_AT_ONCE
+from app.runners.door import EVENT_BYTES, EVENTS_AT_ONCE
 from app.runners.local import RunProcess
 from sandbox import remove_tree
 
 _BATCH = 512 * 1024
 """Bytes of events at once, unless a single one is longer: less than what proxies let through by themselves."""
-_LONGEST = 8 * 1024 * 1024
-"""Bytes of an event that is brought."""
 
 
 @dataclass
@@ -91,7 +89,7 @@ class Reporter:
 def _line(event: Mapping[str, Any]) -> bytes:
     """JSON that any reader takes: half characters, as in names that are no UTF-8, are none to some."""
     line = json.dumps(event, ensure_ascii=False).encode("utf-8", "replace")
-    if len(line) <= _LONGEST:
+    if len(line) <= EVENT_BYTES:
         return line
     told = f"An event of the kind {event.get('kind')!r} was too long to be brought ({len(line)} bytes)"
     return _line({"at": event.get("at"), "kind": "note", "stage": event.get("stage"), "text": told})
@@ -129,8 +127,9 @@ def carry_out(
     """
     with ExitStack() as stack:
         service = stack.enter_context(closing(Service(url, stop)))
-        process = stack.enter_context(closing(RunProcess(sandbox=True, outside=variables())))
         folder = stack.enter_context(_folder(state))
+        process = RunProcess(sandbox=True, outside=variables())
+        stack.callback(process.close, wait=True)  # it removes its checkouts, which two can't do at once
         spec = service.claim(run, identity)
         reporter = Reporter(service, say, stop)
         with reporter.following():

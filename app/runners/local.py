@@ -130,10 +130,14 @@ class RunProcess:
             raise _lost(finishing.result())
         return result
 
-    def close(self) -> None:
-        """End the process when it waits, and let it end when it has run. Waits for nothing."""
+    def close(self, *, wait: bool = False) -> None:
+        """End the process when it waits for its input, and let it end when it has run.
+
+        Args:
+            wait: until it has ended.
+        """
         self._thread.submit(lambda: self._started.result().close())
-        self._thread.shutdown(wait=False)
+        self._thread.shutdown(wait=wait)
 
 
 def _lost(finished: Finished) -> GraftsmithError:

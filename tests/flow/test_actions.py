@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from agent.model.script import Script
 from agent.types import Outcome
 from app.devhub.devhub import DevHub
 from app.devhub.records import WorkflowRun
@@ -21,7 +22,7 @@ from app.devhub.repo import Repo
 from app.devhub.serving import serving
 from tests.flow.scripts import SCRIPT
 from tests.flow.test_hostile import HOSTILE, SPY
-from tests.flow.world import BUG, FILES, World, outcome, wait_until, world
+from tests.flow.world import BUG, FILES, World, outcome, plan, wait_until, world
 from tests.support.openapi import Checked
 
 pytestmark = pytest.mark.xdist_group("actions")
@@ -60,23 +61,27 @@ def workflow(service_url: str) -> str:
 
 
 @contextmanager
-def machines(repo: Repo, folder: Path) -> Iterator[list[str]]:
-    """GitHub's machines: each workflow that is started meanwhile is executed; yields the logs of those that ended."""
-    over, logs, seen = threading.Event(), list[str](), {run.id for run in repo.workflow_runs()}
+def machines(repo: Repo, folder: Path) -> Iterator[dict[int, str]]:
+    """GitHub's machines: each workflow that is started meanwhile is executed; yields the logs of those that ended, by
+    the number of their run."""
+    over, logs, seen = threading.Event(), dict[int, str](), {run.id for run in repo.workflow_runs()}
 
     def work(run: WorkflowRun) -> None:
         log = execute(repo, run, folder / str(run.id))
         if next(known for known in repo.workflow_runs() if known.id == run.id).status != "completed":
             repo.finish_workflow_run(run.id, "success" if "Job succeeded" in log else "failure")
-        logs.append(log)
+        logs[run.id] = log
 
     def watch() -> None:
         with ThreadPoolExecutor() as pool:
+            under_way = []
             while not over.wait(0.1):
                 for run in repo.workflow_runs():
                     if run.id not in seen:
                         seen.add(run.id)
-                        pool.submit(work, run)
+                        under_way.append(pool.submit(work, run))
+        for ended in under_way:
+            ended.result()
 
     watcher = threading.Thread(target=watch)
     watcher.start()
@@ -146,31 +151,38 @@ def test_a_label_becomes_a_pull_request_by_way_of_a_workflow(actions: World, rep
     result = actions.result(job)
     assert result.evidence.proven
     assert [event["kind"] for event in actions.events(job)].count("model_call") == result.usage.calls
-    assert "stage: prove" in logs[0]
-    assert "sum(items" not in logs[0], "no text of the run is in the workflow's log"
+    (run,) = repo.workflow_runs()
+    assert "stage: prove" in logs[run.id]
+    assert "sum(items" not in logs[run.id], "no text of the run is in the workflow's log"
     folder = actions.service.folder / "state" / "jobs" / job.id
     texts = "\n".join(path.read_text(errors="replace") for path in folder.rglob("*") if path.is_file())
     assert "SEEN" in texts, "the set-up looked around"
-    (run,) = repo.workflow_runs()
     for secret in ("ACTIONS_ID_TOKEN", *repo.identity_of(run.id).values(), "GITHUB_"):
         assert secret not in texts
 
 
 def test_a_service_that_is_killed_begins_the_run_anew_and_once(actions: World, repo: Repo, home: Path) -> None:
     jobs, pulls = len(actions.jobs_of(repo)), len(actions.pulls(repo))
+    actions.model.script = Script.load({"sessions": [_HELD]})
     with machines(repo, home) as logs:
         actions.asked(repo, BUG)
 
         def under_way() -> bool:
             job = actions.job(repo, jobs)
-            return job is not None and any(event["kind"] == "tool_result" for event in actions.events(job))
+            return job is not None and any(event["kind"] == "decision" for event in actions.events(job))
 
         wait_until(under_way, "the first run", actions.service)
         actions.service.kill()
+        actions.model.script = Script.load(SCRIPT)
         actions.service.start()
         job = actions.ended(repo, jobs)
         wait_until(lambda: len(logs) == 2, "both workflows to end", actions.service)
+    first, second = (logs[number] for number in sorted(logs))
     assert outcome(job) is Outcome.PROPOSED, logs
     assert len(actions.pulls(repo)) == pulls + 1
-    assert "The service has nothing to carry out here" in logs[0]
-    assert "The run has ended as proposed" in logs[1]
+    assert "The service has nothing to carry out here" in first
+    assert "The run has ended as proposed" in second
+
+
+_HELD = {"name": "held", "when": BUG, "steps": [plan(), {"delay_s": 600, "content": "too late"}]}
+"""The run is in the middle of its work for as long as somebody wants it to be."""

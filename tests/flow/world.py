@@ -18,7 +18,7 @@ from typing import Any
 
 import httpx
 
-from agent.model.scripted import serve
+from agent.model.scripted import ScriptedServer, serve
 from agent.types import ModelEndpoint, Outcome, RunResult
 from app.addresses import by_api
 from app.demo.scene import service_settings
@@ -130,6 +130,7 @@ class World:
     hub: DevHub
     keys: AppKeys
     service: Service
+    model: ScriptedServer
     installation: int
     _store: JobStore | None = None
     _usual: tuple[Repo, str] | None = None
@@ -219,7 +220,8 @@ class World:
     def events(self, job: Job) -> list[dict[str, Any]]:
         state = Path(self.service.settings["GRAFTSMITH_STATE_DIR"])
         log = state / "jobs" / job.id / "run-1" / "events.jsonl"
-        return [json.loads(line) for line in log.open()] if log.exists() else []
+        lines = log.read_bytes().split(b"\n")[:-1] if log.exists() else []  # the last may be written right now
+        return [json.loads(line) for line in lines]
 
     def brief(self, job: Job) -> Brief:
         state = Path(self.service.settings["GRAFTSMITH_STATE_DIR"])
@@ -291,7 +293,7 @@ def world(folder: Path, hub: DevHub, script: Mapping[str, Any], key: str, **sett
         env = service_settings(folder / "state", port, hub, keys, endpoint)
         env |= {"GRAFTSMITH_REVIEW": "no", "GRAFTSMITH_PUBLIC_URL": f"http://127.0.0.1:{port}"} | settings
         service = Service(env, folder, port)
-        made = World(hub, keys, service, hub.install(keys.id, OWNER))
+        made = World(hub, keys, service, model, hub.install(keys.id, OWNER))
         service.start()
         try:
             yield made
