@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -52,8 +52,9 @@ class AsApp(AppAuthStrategy):
 
 
 class _Signed(AppAuth):
-    def _get_api_route(self, url: httpx.URL) -> httpx.URL:
-        return httpx.URL("/app")
+    async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
+        request.headers["Authorization"] = f"Bearer {await self.aget_jwt()}"
+        yield request
 
 
 class Connections(httpx.AsyncHTTPTransport):

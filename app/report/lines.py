@@ -5,7 +5,7 @@ from __future__ import annotations
 from agent.types import Outcome
 from app.report import markdown as md
 from app.report.facts import JobFacts
-from app.report.status import ENDINGS, Closing
+from app.report.status import ENDINGS, Closing, ending
 
 _ANSWER_BYTES = 1_500
 
@@ -21,10 +21,12 @@ def line_answer(
     """What became of what was said on ``path``, beginning with ``line_marker(facts)``.
 
     Args:
-        comment_id: the status comment.
+        comment_id: the status comment; where there is none, the answer says it all.
         commit_sha: what the job has added to this pull request; empty where it has added nothing.
         changed: whether that changes ``path``; ``None`` where it is not known.
     """
+    if comment_id is None:
+        return ending(line_marker(facts), facts, closing)
     if commit_sha:
         commit = f"[`{commit_sha[:12]}`]({facts.repository_url}/commit/{commit_sha})"
         did = f" It {'changes' if changed else 'does not change'} {md.code(path)}." if changed is not None else ""
@@ -34,5 +36,4 @@ def line_answer(
     else:
         mark, heading, _ = ENDINGS[closing.outcome]
         told = f"{mark} {heading}. {md.inline(md.head(closing.reason, 500))}".strip()
-    more = f"[In full]({facts.comment_url(comment_id)})" if comment_id else ""
-    return "\n\n".join(part for part in (line_marker(facts), told, f"<sub>{more}</sub>" if more else "") if part) + "\n"
+    return f"{line_marker(facts)}\n\n{told}\n\n<sub>[In full]({facts.comment_url(comment_id)})</sub>\n"

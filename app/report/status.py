@@ -78,6 +78,9 @@ class Progress:
     elapsed_s: float = 0.0
 
 
+NOT_BEGUN = Progress()
+
+
 @dataclass(frozen=True)
 class Closing:
     """How a job ended, as far as the comment tells it; ``from_result`` fills it from a run."""
@@ -128,9 +131,15 @@ def marker(facts: JobFacts) -> str:
 
 def status_comment(facts: JobFacts, progress: Progress, closing: Closing | None = None) -> str:
     """The whole comment, at most ``markdown.BODY_LIMIT`` bytes, beginning with ``marker(facts)``."""
-    sections = _ended(facts, progress, closing) if closing else list(map(Section, _running(facts, progress)))
-    *first, last = [Section(marker(facts)), *sections]
-    return joined(fitting(first, md.BODY_LIMIT, last), md.BODY_LIMIT)
+    if closing is not None:
+        return ending(marker(facts), facts, closing, progress)
+    return joined([Section(marker(facts)), *map(Section, _running(facts, progress))], md.BODY_LIMIT)
+
+
+def ending(first: str, facts: JobFacts, closing: Closing, progress: Progress = NOT_BEGUN) -> str:
+    """How a job ended, below the line ``first``; at most ``markdown.BODY_LIMIT`` bytes."""
+    *parts, last = [Section(first), *_ended(facts, progress, closing)]
+    return joined(fitting(parts, md.BODY_LIMIT, last), md.BODY_LIMIT)
 
 
 def _running(facts: JobFacts, progress: Progress) -> list[str]:

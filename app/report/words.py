@@ -40,9 +40,9 @@ def count(number: int, one: str, many: str = "") -> str:
 
 
 def money(usage: Usage) -> str:
-    """What the model calls cost; never a zero for paid work."""
-    if not usage.calls:
-        return "no model call"
+    """What the model calls cost; never a zero for paid work. A call that nobody answered is none that was counted."""
+    if not (usage.calls or usage.embedded_tokens):
+        return "no model reply"
     if usage.dollars is None:
         return "cost unknown (no price is set for this model)"
     about = "about " if usage.estimated else ""

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 
 from agent.errors import OperatorError, UserError
 from app import report
-from app.jobs.types import Command, Word
+from app.jobs.types import AT_ONCE, Command, Word
 from app.jobs.workflow import Work
 from app.report import Closing, JobFacts
 from app.steps.asked import Asked, asked_for
@@ -19,23 +19,33 @@ from app.steps.site import Site
 _log = logging.getLogger(__name__)
 
 
-async def answer(site: Site, work: Work, facts: JobFacts, closing: Closing) -> None:
-    """Once in each conversation, however often this is called; what is retried, where it was asked at first."""
+async def answer(site: Site, work: Work, facts: JobFacts, closing: Closing) -> bool:
+    """Once in each conversation, however often this is called; what is retried, where it was asked at first.
+
+    Returns:
+        Whether it stands in all of them now; false where there is none.
+    """
     command = work.job.command
     if command.word is Word.RETRY:
         asked = asked_for(work.job, await work.of_issue())
         command = asked.command if isinstance(asked, Asked) else command
-    if command.review_id is None and command.line_comment_id is None:
-        return
+    if command.line_comment_id is None and (command.review_id is None or command.word in _NOT_ABOUT_LINES):
+        return False
+    told = False
     with _courtesy(work):
-        await _on_lines(site, work, command, facts, closing)
+        told = await _on_lines(site, work, command, facts, closing)
     if command.review_id is not None and _commit(work):
         await work.check()
         with _courtesy(work):
             await site.repository(command).ask_for_review(command.number, command.requester)
+    return told
 
 
-async def _on_lines(site: Site, work: Work, command: Command, facts: JobFacts, closing: Closing) -> None:
+_NOT_ABOUT_LINES = AT_ONCE | {Word.UNDO}
+"""Words that have nothing to do with what else their review says."""
+
+
+async def _on_lines(site: Site, work: Work, command: Command, facts: JobFacts, closing: Closing) -> bool:
     repository = site.repository(command)
     found = await repository.line_comments(command.number)
     marker = report.line_marker(facts)
@@ -50,6 +60,8 @@ async def _on_lines(site: Site, work: Work, command: Command, facts: JobFacts, c
         await work.check()
         with _courtesy(work):
             await repository.answer_on_lines(command.number, first, text)
+            answered.add(first)
+    return bool(places) and places.keys() <= answered
 
 
 def _commit(work: Work) -> str:

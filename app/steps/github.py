@@ -99,14 +99,17 @@ class GitHubSteps:
         return await self._publishing.publish(work)
 
     async def close_out(self, work: Work, ending: Ending) -> None:
-        """Tell the ending in the one status comment, and where it was asked on lines."""
+        """Tell the ending in the one status comment, and in short where it was asked on lines."""
         if ending.outcome in SHOWN_BY_A_TEST:
             await self._publishing.keep_patch(work)
         brief = self._site.files.brief(work.job.id)
         facts = self._site.facts(work, title=brief.task.title if brief else "", brief=brief)
         closing = await asyncio.to_thread(self._closing, work, ending)
-        await self._site.tell(work, facts, self._runs.ended(work.job.id), closing)
-        await answer(self._site, work, facts, closing)
+        # Who asked on a line, and was told nothing so far, is answered there alone.
+        on_a_line = work.job.command.line_comment_id is not None and work.job.artefacts.comment_id is None
+        if not (on_a_line and await answer(self._site, work, facts, closing)):
+            await self._site.tell(work, facts, self._runs.ended(work.job.id), closing)
+            await answer(self._site, work, facts, closing)
 
     def let_go(self, work: Work) -> None:
         self._runs.let_go(work)

@@ -67,7 +67,8 @@ def test_a_review_that_requests_changes_is_carried_out(flow: World) -> None:
     )
     assert f"Commit {commit} was made for this. It changes `widget.py`." in answers[first]
     assert "It does not change `test_total.py`." in answers[second]
-    assert "Answered" in answers[third]
+    assert "Answered" in answers[third] and "Commit " not in answers[third]
+    assert len(flow.told(repo, pull.number)) == 1, "of the job on the lines; the other was answered on its line alone"
     assert f"/pull/{pull.number}#issuecomment-{job.artefacts.comment_id})" in answers[first]
     assert repo.reviewers(pull.number) == ["maria"], "she is asked to look again"
 

@@ -257,7 +257,7 @@ def test_what_holds_on_the_state_that_a_person_made_meanwhile_is_told_as_measure
     (told,) = flow.told(repo, number)
     assert "| passed | 2 | **3** |" in told, "with their test"
     assert "Every item counts now." in told and "Count every item" in told, "the model's account and plan are kept"
-    assert "no model call" not in told
+    assert "no model reply" not in told
 
 
 def test_a_branch_that_has_the_name_of_our_folder_is_no_obstacle(flow: World) -> None:

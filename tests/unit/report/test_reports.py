@@ -455,3 +455,11 @@ def test_an_answer_on_lines_is_short_and_what_others_say_in_it_is_text(outcome: 
     assert not page.open and not page.mentions
     assert all(href.startswith("https://github.com/acme/widget/") for href in page.hrefs)
     assert "[In full](https://github.com/acme/widget/pull/12#issuecomment-7)" in text
+    alone = report.line_answer(FACTS, closing, HOSTILE, None, sha, changed=True)
+    assert not Rendered(alone).mentions and "In full" not in alone
+    assert len(alone) > len(text), "nothing else tells the rest"
+
+
+def test_a_call_that_nobody_answered_is_not_told_as_none_made() -> None:
+    assert words.money(Usage()) == "no model reply"
+    assert words.money(Usage(embedded_tokens=9, dollars=0.5)) == "$0.50"
