@@ -9,7 +9,7 @@ from agent.errors import BugError, GraftsmithError, RetryLater, UserError
 from agent.loop import Stuck
 from agent.model.errors import CallCancelled, ContentRefused, InvalidOutput
 from agent.tools.base import Claim, Conclusion
-from agent.types import Evidence, Outcome
+from agent.types import Evidence, Outcome, Partial
 
 _REPORT = "Report this with the run's event log; your repository was not changed."
 
@@ -105,6 +105,8 @@ def accepted(claim: Claim, evidence: Evidence) -> Ending:
                 "A test of the reported behaviour passes on the unchanged code.",
                 "Add what is missing to reproduce it: version, input, environment.",
             )
+    if evidence.partial:
+        return Ending(Outcome.PROPOSED, _of_a_part(evidence, evidence.partial), _ALL_TESTS)
     if evidence.touches_tests:
         return Ending(
             Outcome.PROPOSED,
@@ -125,6 +127,23 @@ def accepted(claim: Claim, evidence: Evidence) -> Ending:
         else f"{count} tests fail without the change and pass"
     )
     return Ending(Outcome.PROPOSED, f"{tests} with it; no other test got worse.{_complaints(evidence)}")
+
+
+_ALL_TESTS = (
+    "Have all tests run on it, by the CI for example, before it is merged. To have them run here: allow more time by "
+    "GRAFTSMITH_COMMAND_TIMEOUT, or name a command for those that matter, in .graftsmith.toml or by --test-command."
+)
+
+
+def _of_a_part(evidence: Evidence, part: Partial) -> str:
+    turned = len(evidence.turned)
+    shown = f"{turned} {'test fails' if turned == 1 else 'tests fail'} without the change and pass with it"
+    also = " What was tested before is tested in another way now, or not at all." if evidence.touches_tests else ""
+    return (
+        f"Tests of {part.short} were run, the nearest to the change, and none of them got worse; nothing is known of "
+        f"the others, since all of them do not end in their time. {shown if turned else 'No test shows the change'}."
+        f"{also}{_complaints(evidence)}"
+    )
 
 
 def _complaints(evidence: Evidence) -> str:

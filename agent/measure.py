@@ -69,7 +69,7 @@ class Measure:
                 evidence = self._affected(draft, after, evidence)
             if not to_the_end and (evidence.complaints or evidence.comparison):
                 return evidence
-            evidence = self._suite(draft, evidence, plan)
+            evidence = self._suite(draft, after, evidence, plan)
         with self.stage(Stage.PROVE):
             evidence = self._proof(draft, evidence)
             wrong = judge.of_claim(Claim.DONE, evidence, plan, draft.edits)
@@ -77,7 +77,7 @@ class Measure:
 
     def _of_base(self, **more: object) -> Evidence:
         known = {"baseline": self.baseline.run, "baseline_from": self.baseline.taken_from, "isolation": self.isolation}
-        return Evidence().model_copy(update={**known, **more})
+        return Evidence().model_copy(update={**known, "partial": self.baseline.partial, **more})
 
     def _checks(self, draft: Draft, after: Index, *, to_the_end: bool) -> tuple[Check, ...]:
         def importers() -> Collection[str]:
@@ -93,7 +93,7 @@ class Measure:
     def _affected(self, draft: Draft, after: Index, evidence: Evidence) -> Evidence:
         """The tests that the change reaches; compared only where one got worse, since they decide nothing else."""
         files = impact.run_first(draft, self.before, after, self.baseline.run, quick_s=self.quick_s)
-        if not files:
+        if not files or self.baseline.partial:
             return evidence
         run = self.harness.run(draft, files, "affected", fresh=True)
         if run.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
@@ -102,8 +102,10 @@ class Measure:
         worse = comparison.regressed or comparison.added_failing
         return self._of_base(checks=evidence.checks, affected=run, comparison=comparison if worse else None)
 
-    def _suite(self, draft: Draft, evidence: Evidence, plan: Plan | None) -> Evidence:
-        final = self.harness.run(draft, name="final", fresh=True)
+    def _suite(self, draft: Draft, after: Index, evidence: Evidence, plan: Plan | None) -> Evidence:
+        """All tests, or those of the part that can be measured."""
+        some = self.baseline.selection(draft, lambda: impact.reached_tests(draft, self.before, after))
+        final = self.harness.run(draft, some, name="final", fresh=True)
         comparison = self._compared(draft, final)
         comparison = comparison.giving_up(integrity.given_up(draft, plan, comparison.lost))
         weakened = integrity.check(draft.base, draft, plan)
@@ -144,7 +146,8 @@ class Measure:
         used, more = impact.used(draft, self.before, after)
         callers = sorted({use.path for symbol in used for use in symbol.uses if use.resolved} - {*sources})
         reached = impact.reached_tests(draft, self.before, after)
-        observed = coverage.observe(self.harness, draft, (*sources, *callers), reached, evidence.final)
+        part = evidence.partial.files if evidence.partial else ()
+        observed = coverage.observe(self.harness, draft, (*sources, *callers), reached, evidence.final, part)
 
         @cache
         def reached_by_a_test(path: str) -> bool:

@@ -141,9 +141,14 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
         harness.setup()
         baseline = _baseline(run, harness, base)
         stack.callback(baseline.keep)
+        baseline.go_by_parts()
         run.notes += [*harness.environment.notes, *_unsteady(baseline)]
-        isolation = sandbox.isolation.detail
-        run.evidence = Evidence(baseline=baseline.run, baseline_from=baseline.taken_from, isolation=isolation)
+        run.evidence = Evidence(
+            baseline=baseline.run,
+            baseline_from=baseline.taken_from,
+            partial=baseline.partial,
+            isolation=sandbox.isolation.detail,
+        )
     unusable = judge.unusable(baseline.run)
     if unusable:
         return endings.blocked(unusable, too_long=baseline.run.status is SuiteStatus.TIMED_OUT)
@@ -193,7 +198,9 @@ def _opened(run: Run, harness: Harness, baseline: Baseline, known: Known) -> tup
     return conversation, ToolContext(
         draft=run.draft,
         index=known.index,
-        run_tests=lambda draft, tests: brief.test_report(harness.run(draft, tests, "asked"), spec.seed),
+        run_tests=lambda draft, tests: brief.test_report(
+            harness.run(draft, tests or baseline.selection(draft, tuple), "asked"), spec.seed
+        ),
         run_command=lambda draft, line: brief.command_report(harness.aside(draft, line, _ASIDE), spec.seed),
         meaning=run.meaning,
         plan_first=True,

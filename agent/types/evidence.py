@@ -236,6 +236,21 @@ class Impact(Value):
         return self.resolved + self.by_name
 
 
+class Partial(Value):
+    """Tests were measured of a part of the test files, since all of them do not end in the time of a command."""
+
+    files: tuple[str, ...]
+    """Those that were run, before and after."""
+    left: int
+    """How many others there are: nothing is known of them."""
+    why: str
+    """How the run of all of them ended."""
+
+    @property
+    def short(self) -> str:
+        return f"{len(self.files)} of {len(self.files) + self.left} test files"
+
+
 class Evidence(Value):
     """What the harness measured. ``None`` means: that stage was not reached."""
 
@@ -244,6 +259,8 @@ class Evidence(Value):
     """When an earlier run on the same tree measured the baseline, in UTC; empty when this run did."""
     checks: tuple[Check, ...] = ()
     """What was looked at before any test ran, cheapest first."""
+    partial: Partial | None = None
+    """Which part of the tests ``baseline`` and ``final`` are; ``None`` where they are all of them."""
     affected: TestRun | None = None
     """The tests that the change can reach by its imports, run before the whole suite where that pays."""
     final: TestRun | None = None
@@ -300,9 +317,11 @@ class Evidence(Value):
 
     @property
     def holds(self) -> bool:
-        """All of a proof but the last part: whether the tests still say as much, a person may have to decide."""
+        """All of a proof but the last part: whether the tests still say as much, a person may have to decide. A part of
+        the suite is none."""
         return (
             self.final is not None
+            and self.partial is None
             and self.final.status in (SuiteStatus.OK, SuiteStatus.FAILING)
             and self.comparison is not None
             and self.comparison.clean

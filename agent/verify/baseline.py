@@ -18,7 +18,7 @@ import importlib.metadata
 import json
 import os
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -28,10 +28,11 @@ from pydantic import Field, ValidationError
 
 from agent.files import replace_file
 from agent.tree import Draft
-from agent.types import Comparison, Finding, SuiteStatus, TestRun, Value
+from agent.types import Comparison, Finding, Partial, SuiteStatus, TestRun, Value
 from agent.verify.compare import wandering
 from agent.verify.harness import Harness
 from agent.verify.impact import file_of
+from agent.verify.partial import PartialBase
 
 MAX_BYTES: Final = 256 * 1024**2
 """Of all that is kept; what was used least goes first."""
@@ -125,6 +126,7 @@ class Baseline:
         self.said: dict[str, tuple[Finding, ...]] = dict(kept.findings) if kept else {}
         """What was asked of a linter → what it has against the base. Whoever asks adds to it."""
         self._written: object = None
+        self._part: PartialBase | None = None
         if kept:
             harness.recall(kept.run, kept.unexplained)
             self.run = kept.run
@@ -132,6 +134,34 @@ class Baseline:
         else:
             self.run = harness.run(base, name="baseline")
             self.keep()
+
+    def go_by_parts(self) -> bool:
+        """Where all tests ran out of time: measure a part of them. False where that says nothing either."""
+        if self.run.status is not SuiteStatus.TIMED_OUT:
+            return False
+        part = PartialBase(self._harness, self._base, self.run)
+        if part.run is None:
+            return False
+        self._part, self.run = part, part.run
+        return True
+
+    @property
+    def partial(self) -> Partial | None:
+        """Which part of the tests is known; ``None`` where it is all of them."""
+        return self._part.told if self._part else None
+
+    def selection(self, draft: Draft, reached: Callable[[], Collection[str]]) -> tuple[str, ...]:
+        """What has to be run to compare ``draft`` with the base: nothing for all tests, else a part that is measured
+        by now.
+
+        Args:
+            reached: gives the test files that the change reaches, the nearest first.
+        """
+        if self._part is None:
+            return ()
+        files = self._part.selection(draft, tuple(reached()))
+        self.run = self._part.run or self.run
+        return files
 
     @property
     def taken_from(self) -> str:
@@ -181,7 +211,7 @@ class Baseline:
     def keep(self) -> None:
         """Write down what is new, for the runs after this one."""
         state = self._state()
-        if not self._key or not is_complete(self.run) or state == self._written:
+        if not self._key or self._part or not is_complete(self.run) or state == self._written:
             return
         self._shelf.keep(
             Kept(

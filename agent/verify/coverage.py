@@ -56,13 +56,21 @@ class Observed:
     """Why nothing was seen."""
 
 
-def observe(harness: Harness, draft: Draft, paths: Sequence[str], reached: Collection[str], final: TestRun) -> Observed:
+def observe(
+    harness: Harness,
+    draft: Draft,
+    paths: Sequence[str],
+    reached: Collection[str],
+    final: TestRun,
+    part: Collection[str] = (),
+) -> Observed:
     """Run tests once more, and see which lines of ``paths`` run.
 
     Args:
         paths: the most wanted first.
         reached: the test files that can reach them.
         final: the whole suite on ``draft``.
+        part: test files that ``final`` is of, where it is not the whole suite.
     """
     tracer = TRACERS.get(harness.plan.toolchain)
     if tracer is None:
@@ -70,7 +78,7 @@ def observe(harness: Harness, draft: Draft, paths: Sequence[str], reached: Colle
     wanted = tuple(path for path in paths if path.endswith(tracer.suffixes))[:_WATCHED]
     if not wanted:
         return Observed({})
-    selection, seconds = _selection(reached, final)
+    selection, seconds = _selection(reached, final, tuple(path for path in part if path in draft))
     if seconds > LONGEST_S:
         return Observed(
             {}, absent=f"the tests that reach the change take {seconds:.0f} s, too long to be run once more"
@@ -82,12 +90,12 @@ def observe(harness: Harness, draft: Draft, paths: Sequence[str], reached: Colle
     return Observed(seen, len(selection), why)
 
 
-def _selection(reached: Collection[str], final: TestRun) -> tuple[tuple[str, ...], float]:
-    """The test files to run, none for all of them, and about how many seconds that takes."""
+def _selection(reached: Collection[str], final: TestRun, every: tuple[str, ...]) -> tuple[tuple[str, ...], float]:
+    """The test files to run, ``every`` for all of them, and about how many seconds that takes."""
     holders = [file_of(test) for test in final.outcomes]
     selection = tuple(sorted({*holders} & {*reached}))
     if final.seconds < QUICK_S or not selection:
-        return (), final.seconds
+        return every, final.seconds
     return selection, final.seconds * sum(holder in selection for holder in holders) / len(holders)
 
 

@@ -184,12 +184,21 @@ class Harness:
         assert self._environment is not None
         return self._environment
 
-    def run(self, draft: Draft, selection: Sequence[str] = (), name: str = "tests", *, fresh: bool = False) -> TestRun:
+    def run(
+        self,
+        draft: Draft,
+        selection: Sequence[str] = (),
+        name: str = "tests",
+        *,
+        fresh: bool = False,
+        wall_s: float | None = None,
+    ) -> TestRun:
         """Run all tests, or the selected ids and files, on ``draft``.
 
         Args:
             name: of the run, for logs.
             fresh: in a checkout that is as if no run had touched it: contents, modes and ages, and nothing besides.
+            wall_s: seconds after which it is stopped, where these are fewer than a command has.
         """
         environment = self.environment
         if self.plan.absent:
@@ -201,7 +210,8 @@ class Harness:
         place = Path(tempfile.mkdtemp(prefix=f"{name[:40]}-", dir=self._folder))
         place.chmod(0o755)
         checkout = self._checkout(draft, fresh=fresh)
-        finished, collected, late = self._execute(invocation, checkout, environment, place)
+        limits = replace(self.limits, wall_s=min(self.limits.wall_s, wall_s or self.limits.wall_s))
+        finished, collected, late = self._execute(invocation, checkout, environment, place, limits=limits)
         run = self._judge(invocation, draft, finished, collected, late)
         self._events.emit("test_run", name=name, selection=tuple(selection), run=_summary(run))
         if self.plan.first and not draft.edits and run.status not in _JUDGED:

@@ -19,7 +19,7 @@ _TEST_NAMES: Final = re.compile(
 _PRODUCT_FOLDERS: Final = frozenset({"src", "lib", "pkg", "internal", "app"})
 
 _CONFIG_NAMES: Final = re.compile(
-    r"conftest\.py|\.?pytest\.(ini|toml)|tox\.(ini|toml)|setup\.cfg|pyproject\.toml|(noxfile|manage)\.py"
+    r"conftest\.py|\.?pytest\.(ini|toml)|tox\.(ini|toml)|setup\.cfg|pyproject\.toml|(noxfile|manage|run_?tests?)\.py"
     r"|\.coveragerc|\.?codecov\.ya?ml"
     r"|sitecustomize\.py|usercustomize\.py|.*\.pth"
     r"|package\.json|(jest|vitest|vite|karma|playwright|cypress|ava|wdio)\.conf(ig)?\.[cm]?[jt]s(on)?|\.mocharc(\.\w+)?"

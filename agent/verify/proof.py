@@ -169,9 +169,8 @@ def _outcome(run: TestRun, test: str) -> tuple[Seen, str]:
 def _on_base(run: TestRun, test: str, draft: Draft) -> tuple[Seen, str]:
     """The outcome on the base; an error of loading counts when it names what the change brings."""
     own = run.outcomes.get(test)
-    path = test.partition("::")[0]
     loading = TestOutcome.ERROR if own is None else own
-    holder = test if own is not None else path
+    holder = test if own is not None else _holder(run, test)
     if loading is not TestOutcome.ERROR or run.outcomes.get(holder) is not TestOutcome.ERROR:
         return _outcome(run, test)
     message = run.messages.get(holder, "")
@@ -182,6 +181,14 @@ def _on_base(run: TestRun, test: str, draft: Draft) -> tuple[Seen, str]:
     if own is not None:
         return TestOutcome.ERROR, _end_of(message)
     return "not_run", f"on the base the test file does not load: {_end_of(message)}"
+
+
+def _holder(run: TestRun, test: str) -> str:
+    """The file, or of a dotted name the module, in which a test is; unittest calls one that does not load by the last
+    part of its name."""
+    if "::" in test:
+        return test.partition("::")[0]
+    return next((other for other in run.failed if f".{other}." in f".{test}."), test)
 
 
 def names_in_error(message: str) -> frozenset[str]:

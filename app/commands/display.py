@@ -100,7 +100,8 @@ def result(
     console: Terminal, result: RunResult, folder: Path, applied: tuple[str, ...], trouble: Exception | None
 ) -> None:
     """Print the end of a run: the outcome first, then the proof, then what is where."""
-    colour = "green" if result.outcome in GOOD and not result.evidence.touches_tests else "yellow"
+    waits = result.evidence.touches_tests or result.evidence.partial
+    colour = "green" if result.outcome in GOOD and not waits else "yellow"
     ended = result.outcome.value.replace("_", " ") + (", proven" if result.proven else "")
     console.print(f"\n[bold {colour}]{ended}:[/] {escape(result.reason)}")
     if result.next_step:
@@ -164,6 +165,8 @@ def evidence(console: Terminal, evidence: Evidence) -> None:
         console.print(f"\nAffected tests first: {_counts(evidence.affected)}")
     if evidence.baseline and evidence.final:
         console.print(f"\nTests before: {_counts(evidence.baseline)}\nTests after:  {_counts(evidence.final)}")
+    if evidence.partial:
+        console.print(f"[yellow]not run:[/] all but {evidence.partial.short}. {escape(evidence.partial.why)}")
     if evidence.coverage:
         _coverage(console, evidence.coverage)
     if used := [one for one in evidence.impact if one.callers]:

@@ -4,7 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.types import MISSED_PLACES, Caller, Check, Coverage, Evidence, Finding, Impact, Place, SuiteStatus, TestRun
+from agent.types import (
+    MISSED_PLACES,
+    Caller,
+    Check,
+    Coverage,
+    Evidence,
+    Finding,
+    Impact,
+    Partial,
+    Place,
+    SuiteStatus,
+    TestRun,
+)
 from app.report import markdown as md
 from app.report import words
 
@@ -99,6 +111,7 @@ def tests(evidence: Evidence) -> str:
         "### Tests",
         "" if evidence.final else "Only the tests that the change can reach were run, because of what they showed.",
         _counted(before, after) if evidence.final else "",
+        _partial(evidence.partial),
         _cached(evidence),
         _status_note("Before", before),
         _status_note("After", after),
@@ -118,6 +131,13 @@ def tests(evidence: Evidence) -> str:
         ]
     parts.append(_coverage(evidence.coverage))
     return "\n\n".join(part for part in parts if part)
+
+
+def _partial(part: Partial | None) -> str:
+    if part is None:
+        return ""
+    files = md.details("These files", "\n".join(md.bullets(part.files, md.code)))
+    return f"⚠ Only {part.short} were run, before and after: {md.inline(part.why)}\n\n{files}"
 
 
 def _cached(evidence: Evidence) -> str:

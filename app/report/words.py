@@ -181,6 +181,8 @@ def _worse(comparison: Comparison) -> Iterator[str]:
 
 
 def _doubts(evidence: Evidence) -> Iterator[str]:
+    if evidence.partial:
+        yield f"only {evidence.partial.short} were run, since all tests do not end in their time"
     if evidence.comparison is None:
         yield "there is nothing to compare the tests with"
     else:
@@ -209,6 +211,7 @@ def _complained(evidence: Evidence) -> str:
 
 
 PARTS = {
+    "part": "a part of the tests, as they are",
     "proof": "single tests, before and after",
     "again": "a failed test again, alone",
     "watched": "which lines run in the tests",

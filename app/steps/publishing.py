@@ -232,4 +232,6 @@ async def _onto(
         return await keep(repository, proposal, f"it was not accepted ({result.reason.rstrip('.')})")
     if result.evidence.touches_tests:
         return await keep(repository, proposal, "existing tests were changed, and a person has to look at that first")
+    if result.evidence.partial:
+        return await keep(repository, proposal, "only a part of the tests was run, and a person has to know that first")
     return await update(repository, proposal, branch)

@@ -18,6 +18,7 @@ from agent.verify.toolchains import (
     node,
     php,
     python_pytest,
+    python_trial,
     python_unittest,
     ruby,
     rust,
@@ -30,6 +31,7 @@ TOOLCHAINS: Final[Mapping[str, Toolchain]] = {
     for toolchain in (
         python_pytest,
         python_unittest,
+        python_trial,
         go,
         rust,
         java,

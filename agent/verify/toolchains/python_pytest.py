@@ -20,7 +20,7 @@ from agent.types import TestOutcome
 from agent.verify import junit, report
 from agent.verify.files import Files, from_root, matching, text
 from agent.verify.report import Entry, Report
-from agent.verify.toolchains import shell_line
+from agent.verify.toolchains import python_own, shell_line
 from agent.verify.toolchains.base import (
     REPORTS,
     VENV,
@@ -33,6 +33,7 @@ from agent.verify.toolchains.base import (
     shell,
     spoken,
 )
+from agent.verify.toolchains.python_own import Own
 from agent.verify.toolchains.python_setup import steps
 from agent.verify.verdict import GENERIC_EXITS, Exit
 
@@ -71,16 +72,16 @@ _ADDED: Final = re.compile(r"(?ms)^\s*addopts\s*=.*?(?=^[^\s\]]|\Z)")
 
 
 def detect(files: Files) -> TestPlan | None:
-    if wants_django(files):
+    if own_runner(files):
         return None
     reason = _reason(files)
     found = reason or ("it is a Python project" if any(map(_PROJECT.fullmatch, files.paths())) else "")
     return TestPlan(toolchain=NAME, line="python3 -m pytest", reason=found, first=not reason) if found else None
 
 
-def wants_django(files: Files) -> bool:
-    """Whether the tests want Django's own runner, which makes their databases."""
-    return "DJANGO_SETTINGS_MODULE" in text(files, "manage.py") and not _configured(files)
+def own_runner(files: Files) -> Own | None:
+    """What the tests want in pytest's place, unless the project configures that."""
+    return None if _configured(files) else python_own.find(files)
 
 
 def _configured(files: Files) -> str:
@@ -110,7 +111,7 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
         options = shlex.join((*_options(files, plan.line), f"--junitxml={REPORTS}/pytest-0.xml"))
         return Invocation(shell(plan.line), {**ENV, "PYTEST_ADDOPTS": options}, GENERIC_EXITS, shown=spoken(plan.line))
 
-    folder = _entered(plan.line)
+    folder = shell_line.entered(plan.line)
 
     def selected(old: str) -> str:
         return shell_line.without_paths(old, lambda word: _names_path(word, folder, files)) if selection else old
@@ -137,12 +138,6 @@ def _shown(
         return spoken(shell_line.rewrite(line, found, lambda _number, old: selected(old).rstrip()), wanted)
     ids = "".join(f" {shlex.quote(test)}" for test in wanted)
     return spoken(shell_line.rewrite(line, found, lambda _number, old: selected(old).rstrip() + ids + " "))
-
-
-def _entered(line: str) -> str:
-    """The folder, seen from the root, that the line changes to before anything else; empty for the root."""
-    entered = re.match(r"\s*cd\s+([\w.-]+(?:/[\w.-]+)*)/?\s*&&", line)
-    return entered.group(1) if entered else ""
 
 
 def _seen_from(folder: str, wanted: Sequence[str]) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import configparser
+import itertools
 import posixpath
 import re
 import shlex
@@ -47,6 +48,8 @@ _REQUIREMENT_LIMIT: Final = 500
 """Characters."""
 _CHANGELOG: Final = re.compile(r"(change|news|history|releases?\b)[^/]*", re.IGNORECASE)
 _HEADED: Final = re.compile(r"(?m)^\W{0,8}(?:[A-Za-z][\w.-]{0,60} {1,2})?\[?v?(\d{1,4}(?:\.\d{1,4}){1,3})\b")
+_ENVIRONMENTS: Final = 200
+"""Of tox that one line may stand for."""
 _VERSION: Final = "999.0"
 """High, so that the project satisfies who depends on it."""
 
@@ -60,9 +63,11 @@ def steps(files: Files, runner: str) -> tuple[Step, ...]:
     """
     env = _version_env(files)
     made = [Step(("python3", "-m", "venv", VENV), reads=_NOTHING, network=False)]
-    made += [_pip("-r", path, env=env, reads=read_by(files, path)) for path in requirement_files(files)]
+    of_tox = [path for path in _tox_files(text(files, "tox.ini")) if text(files, path)]
+    listed = dict.fromkeys((*requirement_files(files), *of_tox))
+    made += [_pip("-r", path, env=env, reads=read_by(files, path)) for path in listed]
     of_tools = (poetry_groups(files), tool_groups(files), nox_installs(text(files, "noxfile.py")))
-    for declared in (groups(files), *of_tools, tox_deps(text(files, "tox.ini"))):
+    for declared in (groups(files), *of_tools, _unpinned(tox_deps(text(files, "tox.ini")), needed(files, ()))):
         wanted = _sendable(declared)
         if wanted:
             made.append(_pip("--", *wanted, env=env))
@@ -71,6 +76,16 @@ def steps(files: Files, runner: str) -> tuple[Step, ...]:
     if _is_package(files):
         made += _project(files, env)
     return tuple(made)
+
+
+def _unpinned(declared: Sequence[str], needs: Sequence[str]) -> tuple[str, ...]:
+    """Without other versions of what the project itself needs: tox has one for each of its environments."""
+    own = {_name(requirement) for requirement in needs}
+    return tuple(requirement for requirement in declared if _name(requirement) not in own)
+
+
+def _name(requirement: str) -> str:
+    return _canonical(re.split(r"[^\w.-]", requirement.strip(), maxsplit=1)[0])
 
 
 def _pip(
@@ -316,8 +331,43 @@ def _for_tests(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def tox_deps(config: str) -> tuple[str, ...]:
-    """Plain requirements in ``deps`` of ``[testenv]``; not what holds a factor, a substitution or an option."""
-    return tuple(line for line in _tox(config, "deps") if re.fullmatch(r"[A-Za-z0-9][\w.,<>=!~\[\]; '\"-]*", line))
+    """Plain requirements in ``deps`` of ``[testenv]``, and of those behind factors what its first environment for tests
+    has; not what holds a substitution or an option."""
+    return tuple(line for line in _first_deps(config) if re.fullmatch(r"[A-Za-z0-9][\w.,<>=!~\[\]; '\"-]*", line))
+
+
+def _tox_files(config: str) -> tuple[str, ...]:
+    """The requirements files among them."""
+    found = (re.fullmatch(r"-r ?(?:\{tox(?:_root|inidir|_ini_dir)\}/)?(\w[\w./-]*)", d) for d in _first_deps(config))
+    return tuple(posixpath.normpath(match[1]) for match in found if match and ".." not in match[1])
+
+
+def _first_deps(config: str) -> Iterator[str]:
+    factors = _first_factors(config)
+    for line in _tox(config, "deps"):
+        behind = re.fullmatch(r"([\w.,{}!-]+):\s+(.*)", line)
+        if not behind:
+            yield line
+        elif any(map(factors.issuperset, _alternatives(behind[1]))):
+            yield behind[2]
+
+
+def _first_factors(config: str) -> frozenset[str]:
+    """Of the first environment that is named after a Python, without its version: the interpreter is some other."""
+    listed = re.search(r"(?m)^env_?list\s*=[ \t]*(.*(?:\n[ \t]+.*)*)", config)
+    every = _alternatives(",".join(listed[1].split()) if listed else "")
+    first = next((factors for factors in every if factors[0].startswith("py")), [])
+    return frozenset({"py", "py3", *(factor for factor in first if not re.fullmatch(r"py[\d.]+", factor))})
+
+
+def _alternatives(condition: str) -> Iterator[list[str]]:
+    """The factors of each environment that a list or a condition of tox stands for; none of one that rules some out."""
+    for each in re.split(r",+(?![^{]*\})", condition[:10_000]):
+        parts = [group.strip("{}").split(",") for group in re.findall(r"\{[^{}]*\}|[^{}]+", each)]
+        for chosen in itertools.islice(itertools.product(*parts), _ENVIRONMENTS):
+            factors = "".join(chosen).split("-")
+            if not any(factor.startswith("!") for factor in factors):
+                yield factors
 
 
 def _tox_extras(config: str) -> Iterator[str]:

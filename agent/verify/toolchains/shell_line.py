@@ -103,6 +103,12 @@ _FLAGS = frozenset(
 )
 
 
+def entered(line: str) -> str:
+    """The folder, seen from the root, that the line changes to before anything else; empty for the root."""
+    found = re.match(r"\s*cd\s+([\w.-]+(?:/[\w.-]+)*)/?\s*&&", line)
+    return found.group(1) if found else ""
+
+
 def _runs(line: str, at: int) -> bool:
     before = re.split(r"[;&|()\n]", line[:at])[-1].split()
     if not before:

@@ -330,6 +330,68 @@ def test_the_runner_of_django(bench: MakeBench) -> None:
     assert made.harness.shown(made.base, some) == ("python3", "manage.py", "test", *some)
 
 
+def test_a_test_whose_line_something_else_has_begun() -> None:
+    said = "  Applying shop.0002_tags...test_a (shop.tests.T.test_a) ... ok\ntest_b (shop.tests.T.test_b) ... ok\n"
+    found = read("python-unittest", f"{said}\n{'-' * 70}\nRan 2 tests in 0.1s\n\nOK\n")
+    assert found.outcomes == dict.fromkeys(("shop.tests.T.test_a", "shop.tests.T.test_b"), TestOutcome.PASSED)
+
+
+# As trial 26 prints it; paths and all but the last lines of traces are left out.
+TRIAL = """pk.tests.test_a.A.test_bad ... [FAILURE]
+pk.tests.test_a.A.test_ok ... hello
+[OK]
+pk.tests.test_a.B.test_skip ... [SKIPPED]
+pk.tests.test_a.B.test_todo ... [TODO]
+pk.tests.test_a.B.test_two ... [FAILURE][ERROR]
+pk.tests.test_b ... [ERROR]
+
+{0}
+[SKIPPED]
+why
+
+pk.tests.test_a.B.test_skip
+{0}
+[FAIL]
+Traceback (most recent call last):
+builtins.AssertionError: 1 != 2
+
+pk.tests.test_a.A.test_bad
+pk.tests.test_a.B.test_two
+{0}
+[ERROR]
+Traceback (most recent call last):
+  File "runner.py", line 591, in loadPackage
+builtins.ModuleNotFoundError: No module named 'nothing_here'
+
+pk.tests.test_b
+{1}
+Ran 6 tests in 0.013s
+
+FAILED (skips=1, expectedFailures=1, failures=2, errors=2, successes=1)
+""".format("=" * 79, "-" * 79)
+
+
+def test_trial() -> None:
+    found = read("python-trial", TRIAL)
+    assert {test.removeprefix("pk.tests."): outcome.value for test, outcome in found.outcomes.items()} == {
+        "test_a.A.test_bad": "failed",
+        "test_a.A.test_ok": "passed",
+        "test_a.B.test_skip": "skipped",
+        "test_a.B.test_todo": "xfailed",
+        "test_a.B.test_two": "error",
+        "test_b": "error",
+    }
+    assert "1 != 2" in found.messages["pk.tests.test_a.A.test_bad"]
+    assert found.uncollected == {"pk.tests.test_b"}
+    with pytest.raises(Unreadable):
+        read("python-trial", TRIAL.replace("Ran 6", "Ran 7"))
+    tree = Snapshot({})
+    plan = detect(tree, Commands(test="cd src && trial -j4 --reactor=poll pk"))
+    call = TOOLCHAINS[plan.toolchain].invoke(plan, tree, ("src/pk/tests/test_a.py", "pk.tests.test_a.A.test_ok"), "/v")
+    assert call.argv[2].startswith("cd src && trial --reactor=poll --reporter=bwverbose ")
+    assert call.argv[4:] == ("pk/tests/test_a.py", "pk.tests.test_a.A.test_ok")
+
+
 def test_unittest_for_real(bench: MakeBench) -> None:
     made = bench(
         {

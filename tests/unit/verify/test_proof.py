@@ -151,3 +151,15 @@ def test_proofs_by_unittest(bench: MakeBench, line: str, source: str, on_head: s
     before, after = made.harness.run(made.base), made.harness.run(draft)
     (proof,) = prove(made.harness, draft, before, after)
     assert (proof.on_base, proof.on_head) == ("failed", on_head), proof
+
+
+def test_unittest_names_a_module_that_does_not_load_by_its_last_part(bench: MakeBench) -> None:
+    made = bench(
+        {"calc.py": FILES["calc.py"], "tests/__init__.py": "", "tests/test_a.py": CASE.format("a", "1, 1")},
+        "python3 -m unittest",
+    )
+    new = CASE.format("new", "brand_new(), 5").replace("import calc", "from calc import brand_new")
+    draft = made.draft({"calc.py": FILES["calc.py"] + "\n\ndef brand_new():\n    return 5\n", "tests/test_new.py": new})
+    (proof,) = prove(made.harness, draft, made.harness.run(made.base), made.harness.run(draft))
+    assert (proof.test, proof.holds) == ("tests.test_new.T.test_new", True), proof
+    assert "stops at brand_new, which the change brings" in proof.base_message

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from agent.types import Commands
@@ -45,6 +49,100 @@ def test_detection_reads_files_only(files: dict[str, str], toolchain: str, line:
     assert bool(plan.absent) == (not line)
 
 
+TOX = (
+    "[tox]\nenvlist = py311\n[testenv]\nchangedir = {0}\nsetenv =\n  DJANGO_SETTINGS_MODULE = t.s\ncommands =\n  {1}\n"
+)
+MAIN = "import sys\nexecute_from_command_line([*sys.argv[:1], 'test', *sys.argv[1:]])\n"
+DJANGOS = "DJANGO_SETTINGS_MODULE=t.s python3 "
+
+
+@pytest.mark.parametrize(
+    ("files", "line"),
+    [
+        ({"tox.ini": TOX.format("tests", "{envpython} runtests.py {posargs}")}, f"cd tests && {DJANGOS}runtests.py"),
+        ({"tox.ini": TOX.format(".", "coverage run -p -m django test -v2 {posargs:t}")}, f"{DJANGOS}-m django test t"),
+        (
+            {"tox.ini": TOX.format(".", "a: ./run.py\n  b: python -b -W always tests/manage.py test --settings t.s")},
+            f"{DJANGOS}tests/manage.py test --settings=t.s",
+        ),
+        (
+            {"Makefile": "PYTHON ?= python\ntest: build\n\t@$(PYTHON) tests/runtests.py $(ARGS)\n"},
+            "python3 tests/runtests.py",
+        ),
+        (
+            {"noxfile.py": "def tests(s):\n    s.run('python', '-m', 'twisted.trial', '-j4', 't', *s.posargs)\n"},
+            "python3 -m twisted.trial t",
+        ),
+        (
+            {".github/workflows/a.yml": "    - name: x\n      run: |\n        cd tests\n        trial t\n"},
+            "python3 -m twisted.trial t",
+        ),
+        (
+            {".github/workflows/a.yml": "    - run: cd tests && DB=a python runtests.py\n"},
+            "cd tests && DB=a python3 runtests.py",
+        ),
+        (
+            {"pyproject.toml": "[tool.hatch.envs.x.scripts]\ntest = 'python tests/runtests.py {args}'\n"},
+            "python3 tests/runtests.py",
+        ),
+        # pytest: it is configured, or named first, or the same tests are unittest's
+        ({"tox.ini": TOX.format("tests", "python runtests.py"), "pytest.ini": "[pytest]\n"}, ""),
+        ({"tox.ini": TOX.format("tests", "python runtests.py\n  pytest b")}, ""),
+        ({"tox.ini": TOX.format(".", "python -m unittest"), "Makefile": "test:\n\ttrial t\n"}, ""),
+        # no word is taken that is not known: other options, other scripts, what a shell would work out
+        ({"tox.ini": TOX.format("tests", "python runtests.py --selenium")}, ""),
+        ({"tox.ini": TOX.format("tests", "python runtests.py $(id)")}, ""),
+        ({"tox.ini": TOX.format("tests", "python runtests.py '; id'")}, ""),
+        ({"tox.ini": TOX.format("tests", "LD_PRELOAD=x python runtests.py")}, ""),
+        ({"tox.ini": TOX.format("tests", "python runtests.py --settings=a;b")}, ""),
+        ({"tox.ini": TOX.format("-tests", "python runtests.py")}, ""),
+        ({"tox.ini": TOX.format("../x", "python runtests.py")}, ""),
+        ({"tox.ini": TOX.format(".", "python ../tests/runtests.py")}, ""),
+        ({"tox.ini": TOX.format(".", "python tests/gone.py")}, ""),
+        ({"tox.ini": TOX.format(".", "python tests/odd_test.py")}, ""),
+        ({"tox.ini": TOX.format(".", "python -m twisted.trial nowhere")}, ""),
+        ({"tox.ini": "[testenv\ncommands", "noxfile.py": "def tests(", "pyproject.toml": "= ["}, ""),
+    ],
+)
+def test_the_projects_own_runner_is_put_together_from_known_words(files: dict[str, str], line: str) -> None:
+    tree = {
+        "tests/runtests.py": MAIN,
+        "tests/manage.py": MAIN,
+        "tests/odd_test.py": "run()",
+        "t/test_a.py": "",
+        **files,
+    }
+    plan = detect(Snapshot({path: text.encode() for path, text in tree.items()}), Commands())
+    assert plan.line == (line or "python3 -m pytest")
+    assert not line or next(iter(files)) in plan.reason
+
+
+WORDS = (
+    "python",
+    "-m",
+    "django",
+    "test",
+    "trial",
+    "tests",
+    "runtests.py",
+    "cd",
+    "&&",
+    "--settings",
+    "a.b",
+    "é",
+    "$(id)",
+    "$X",
+)
+
+
+@given(st.lists(st.sampled_from((*WORDS, *"/=;&|(){}'\"`\n<>*~#\\\0- ")), max_size=14).map(" ".join))
+def test_no_text_of_a_repository_becomes_a_command(text: str) -> None:
+    files = {"tox.ini": TOX.format("", text), "noxfile.py": "", "tests/runtests.py": MAIN, "tests/test_a.py": ""}
+    files |= {"Makefile": f"test:\n\t{text}\n", ".github/workflows/a.yml": f"- run: {text}\n"}
+    line = detect(Snapshot({path: said.encode() for path, said in files.items()}), Commands()).line
+    assert re.fullmatch(r"(cd tests && )?(DJANGO_SETTINGS_MODULE=t\.s )?python3 -?[\w.]+[\w ./=-]*", line)
+
+
 @pytest.mark.parametrize(
     ("line", "toolchain"),
     [
@@ -55,6 +153,9 @@ def test_detection_reads_files_only(files: dict[str, str], toolchain: str, line:
         ("make test", "command"),
         ("./run --junit {report}", "command"),
         ("python3 tests/runtests.py --parallel=1 forms", "python-unittest"),
+        ("cd tests && python3 runtests.py forms", "python-unittest"),
+        ("python3 -m django test --settings=a.b", "python-unittest"),
+        ("python3 -m twisted.trial a", "python-trial"),
         ("python3 runtests.py", "command"),
     ],
 )
@@ -218,4 +319,12 @@ def test_djangos_own_runner_runs_a_selection_in_one_process() -> None:
         'python3 tests/runtests.py -v 2 -b --noinput --parallel=1 "$@"',
         "sh",
         "forms.tests.T.test_a",
+    )
+    files = ("tests/forms/test_b.py", "forms.tests.T.test_a")
+    assert invoke(plan, Snapshot({}), files, "/v").argv[4:] == ("forms.test_b", "forms.tests.T.test_a")
+    outside = invoke(plan, Snapshot({}), ("docs/test_x.py",), "/v")
+    assert outside.argv[2].endswith("forms -v 2 -b --noinput") and not outside.argv[4:], "then everything runs"
+    plan = TestPlan("python-unittest", "cd tests && python3 -m django test --settings a.b x", "configured")
+    assert invoke(plan, Snapshot({}), ("tests/a/test_b.py",), "/v").shown == (
+        *("sh", "-c", "cd tests && python3 -m django test '--settings a.b' a.test_b"),
     )
