@@ -221,7 +221,8 @@ class JobStore:
     def ready(self, queue: Queue, at_most: int, owner: str) -> list[str]:
         """Jobs to hand to the executor of one worker: the first unfinished of their lane, not handed over yet.
 
-        The repository with the fewest jobs in work comes first, so that a thousand labels in one leave room for others.
+        The repository with the fewest jobs in work comes first, and of those the one that has waited longest for its
+        turn, so that a thousand labels in one leave room for others.
 
         Args:
             at_most: jobs of this queue that the worker may have unfinished at a time; one that no worker has claimed
@@ -230,7 +231,7 @@ class JobStore:
         """
         its = sa.or_(jobs.c.owner == owner, jobs.c.owner.is_(None))
         handed_over = sa.and_(unfinished, jobs.c.queue == queue.value, jobs.c.handed_over, its)
-        earlier, busy = jobs.alias("earlier"), jobs.alias("busy")
+        earlier, busy, last = jobs.alias("earlier"), jobs.alias("busy"), jobs.alias("last")
         is_head = ~sa.exists().where(
             earlier.c.lane == jobs.c.lane,
             earlier.c.sequence < jobs.c.sequence,
@@ -243,10 +244,12 @@ class JobStore:
             )
             .scalar_subquery()
         )
+        turn = sa.select(sa.func.max(last.c.started_at)).where(last.c.repository_id == jobs.c.repository_id)
+        before = sa.func.row_number().over(partition_by=jobs.c.repository_id, order_by=jobs.c.sequence)
         statement = (
             sa.select(jobs.c.id)
             .where(jobs.c.state == JobState.QUEUED.value, jobs.c.queue == queue.value, ~jobs.c.handed_over, is_head)
-            .order_by(in_work, jobs.c.sequence)
+            .order_by(in_work + before, sa.func.coalesce(turn.scalar_subquery(), 0.0), jobs.c.sequence)
         )
         with self._read() as db:
             room = at_most - (db.scalar(sa.select(sa.func.count()).where(handed_over)) or 0)

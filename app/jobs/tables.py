@@ -20,7 +20,10 @@ from agent.types import Usage
 from app.jobs.types import Artefacts, Command, Ending, Job, JobState
 
 _LARGE = 4096
-_UPGRADES = {1: "ALTER TABLE jobs ADD COLUMN requester_id BIGINT NOT NULL DEFAULT 0"}
+_UPGRADES = {
+    1: "ALTER TABLE jobs ADD COLUMN requester_id BIGINT NOT NULL DEFAULT 0",
+    2: "CREATE INDEX IF NOT EXISTS jobs_started ON jobs (repository_id, started_at)",
+}
 """What turns the layout of that version into the next one."""
 _VERSION = max(_UPGRADES) + 1
 NEWER: Final = "ignore"
@@ -81,6 +84,7 @@ JOB = (
 )
 unfinished = jobs.c.state != JobState.DONE.value
 sa.Index("jobs_unfinished_lane", jobs.c.lane, jobs.c.sequence, sqlite_where=unfinished, postgresql_where=unfinished)
+sa.Index("jobs_started", jobs.c.repository_id, jobs.c.started_at)
 sa.Index("jobs_unfinished_repository", jobs.c.repository_id, sqlite_where=unfinished, postgresql_where=unfinished)
 
 

@@ -168,7 +168,7 @@ def test_stop_does_not_wait_for_what_it_stops(store: JobStore) -> None:
 def test_many_jobs_of_one_repository_leave_room_for_others(store: JobStore) -> None:
     busy = [add(store, command(n)) for n in range(6)]
     late = add(store, command(repository_id=43))
-    assert ready(store, at_most=4) == [job.id for job in busy[:4]]
+    assert ready(store, at_most=4) == [busy[0].id, late.id, busy[1].id, busy[2].id]
     for job in busy[:2]:
         store.mark_handed_over(job.id)
     assert ready(store, at_most=3) == [late.id], "two are in work already, and the other repository comes first"
@@ -178,6 +178,20 @@ def test_many_jobs_of_one_repository_leave_room_for_others(store: JobStore) -> N
         claim(store, job.id, "a")
     assert ready(store, at_most=2) == []
     assert ready(store, at_most=1, owner="b") == [late.id], "what others do leaves room for more"
+
+
+def test_repositories_take_turns_however_much_one_of_them_has_waiting(store: JobStore) -> None:
+    made = [add(store, command(n, repository_id=1)) for n in range(6)]
+    made += [add(store, command(n, repository_id=of)) for of in (2, 3) for n in range(2)]
+    of = {job.id: job.command.repository_id for job in made}
+    order = []
+    for _ in made:
+        (next_one,) = ready(store, at_most=1)
+        order.append(of[next_one])
+        store.mark_handed_over(next_one)
+        finish(store, next_one)
+        time.sleep(0.005)  # the clock of the database counts in milliseconds
+    assert order == [1, 2, 3, 1, 2, 3, 1, 1, 1, 1]
 
 
 def test_jobs_the_executor_was_given(store: JobStore) -> None:
