@@ -45,7 +45,7 @@ class PermissionMissing(OperatorError):
         named = f"the permission `{permission}`" if permission else "a permission that GitHub does not name"
         super().__init__(
             f"GitHub does not let the App {what}",
-            why=f"the installation lacks {named}",
+            why=f"The installation lacks {named}",
             todo="Grant it in the App's settings under 'Permissions & events', then accept it for the installation",
         )
         self.permission = permission
@@ -199,7 +199,7 @@ def _credentials(reply: Reply, now: float) -> GraftsmithError:
     their = _date(reply.headers.get("date", ""))
     skew = 0.0 if their is None else now - their
     if abs(skew) > CLOCK_SLACK_S or _CLAIM.search(reply.message):
-        off = f"our clock is {abs(skew) / 60:.0f} minutes {'ahead of' if skew > 0 else 'behind'} GitHub's; "
+        off = f"Our clock is {abs(skew) / 60:.0f} minutes {'ahead of' if skew > 0 else 'behind'} GitHub's; "
         return CredentialsRefused(
             "GitHub refused the App's token because this machine's clock is wrong",
             why=f"{off if abs(skew) > CLOCK_SLACK_S else ''}GitHub says: {reply.message}",

@@ -79,6 +79,10 @@ class Issue(Seen):
     def is_pull(self) -> bool:
         return self.pull_request is not None
 
+    @property
+    def is_merged(self) -> bool:
+        return bool(self.pull_request and self.pull_request.get("merged_at"))
+
 
 class MadeBy(Seen):
     """The App through which something was written."""
@@ -137,6 +141,7 @@ class Pull(Seen):
     title: Text
     body: Text = ""
     state: str
+    merged_at: str | None = None
     draft: bool = False
     user: Author = GHOST
     head: Side

@@ -61,9 +61,14 @@ def helped(asked: str) -> Ending:
     Args:
         asked: the line that was written after ``/agent``.
     """
-    word = asked.split(maxsplit=1)[0].lower() if asked else Word.HELP.value
-    unknown = "" if word == Word.HELP else f"There is no command `{word[:40].replace('`', '')}`. "
-    return Ending(outcome=Outcome.ANSWERED, reason=unknown + HELP)
+    word, said = Word.named(asked), "".join(asked.split(maxsplit=1)[:1])[:40].replace("`", "")
+    if asked and word is None:
+        why = f"There is no command `{said}`. "
+    else:
+        why = (
+            "" if word in (None, Word.HELP) else "Nothing was done: a comment can hold one command, and this has more. "
+        )
+    return Ending(outcome=Outcome.ANSWERED, reason=why + HELP)
 
 
 def status(jobs: Sequence[Job], now: float) -> Ending:

@@ -30,6 +30,13 @@ class Word(StrEnum):
     CLOSED = "closed"
     """A person has closed the issue or pull request; or has deleted the issue, or transferred it."""
 
+    @classmethod
+    def named(cls, text: str) -> Word | None:
+        """What the words after ``/agent`` begin with: ``FIX`` for ``Fix: the parser``; ``None`` where that can't be
+        asked for."""
+        first = text.split(maxsplit=1)[0].lower().rstrip(":,;.!") if text else ""
+        return next((word for word in cls if word == first and word not in UNWRITTEN), None)
+
 
 UNWRITTEN = frozenset({Word.PUSHED, Word.UNLABELED, Word.CLOSED})
 """Words that nobody writes: they say what was done on GitHub."""

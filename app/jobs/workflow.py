@@ -206,7 +206,8 @@ def course(word: Word, steps: Steps) -> Sequence[tuple[str, Step]]:
 
 
 async def _stop_others(work: Work) -> Ending:
-    return Ending(outcome=Outcome.ANSWERED, reason=telling.stopped(await work.cancel_others()), next_step=telling.AGAIN)
+    count = await work.cancel_others()
+    return Ending(outcome=Outcome.ANSWERED, reason=telling.stopped(count), next_step=telling.AGAIN if count else "")
 
 
 async def _stop_quietly(work: Work) -> Ending:

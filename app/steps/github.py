@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from agent.types import Outcome
-from app.github import NotFound
+from app.github import Issue, NotFound
 from app.jobs.types import Ending, Word
 from app.jobs.workflow import Work
 from app.report import Closing, Progress
@@ -33,17 +33,18 @@ class GitHubSteps:
         self._publishing = Publishing(site, runs)
 
     async def authorise(self, work: Work) -> Ending | None:
-        """The requester's live permission must be write or more; anything else ends the job in silence."""
+        """The requester's live permission must be write or more; anything else ends the job, in silence where there is
+        no status comment yet."""
         command = work.job.command
         repository = self._site.repository(command)
         facts = await repository.facts()
         if facts.archived or facts.disabled:
-            return _silent("the repository is archived")
+            return _not_allowed(work, "the repository is archived")
         permission = await repository.permission(command.requester)
         if not permission.may_write:
-            return _silent(f"{command.requester} has the permission {permission.level!r}; write is needed")
+            return _not_allowed(work, f"{command.requester} has the permission {permission.level!r}; write is needed")
         if permission.user is not None and permission.user.id != command.requester_id:
-            return _silent(f"{command.requester} is another account now")
+            return _not_allowed(work, f"{command.requester} is another account now")
         return None
 
     async def acknowledge(self, work: Work) -> Ending | None:
@@ -52,7 +53,7 @@ class GitHubSteps:
         if issue.locked:
             return _silent("the conversation is locked")
         if issue.state != "open":
-            return _silent("it is closed")
+            return _over(issue)
         await work.check()
         self._runs.get_ready(work)
         on_lines = command.line_comment_id is not None
@@ -133,6 +134,22 @@ class GitHubSteps:
         reason = measured.reason if ending.reason == result.reason else ending.reason
         told = replace(told, reason=reason, answer=measured.answer, plan=measured.plan, places=measured.places)
         return replace(told, verdict=measured.verdict, cost=measured.cost)
+
+
+def _over(issue: Issue) -> Ending:
+    instead = "Open an issue for what is still to be done." if issue.is_merged else "Reopen it, then ask again."
+    how = "merged" if issue.is_merged else "closed"
+    return Ending(outcome=Outcome.BLOCKED, reason=f"Nothing was begun: it is {how}.", next_step=instead)
+
+
+def _not_allowed(work: Work, reason: str) -> Ending:
+    if work.job.artefacts.comment_id is None:
+        return _silent(reason)
+    return Ending(
+        outcome=Outcome.BLOCKED,
+        reason=f"Nothing was published: {reason}.",
+        next_step="Whoever may write there can comment `/agent retry`.",
+    )
 
 
 def _silent(reason: str) -> Ending:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 
 from agent.errors import UserError
 from agent.types import Outcome, RunResult
 from app import report
-from app.github import PermissionMissing, Rejected, Repository
-from app.jobs.types import Ending
+from app.github import NotFound, PermissionMissing, Rejected, Repository
+from app.jobs.types import Ending, Job
 from app.jobs.workflow import Work
 from app.publish import (
     Accepted,
@@ -87,8 +88,10 @@ class Publishing:
 
     async def _published(self, work: Work, brief: Brief, result: RunResult) -> Ending | Moved:
         command = work.job.command
-        facts = self._site.facts(work, title=brief.task.title, brief=brief)
         repository, workflows = await self._site.publishing(command)
+        base_ref = brief.base_ref if brief.head_branch else await _base_now(repository, brief)
+        brief = brief.model_copy(update={"base_ref": base_ref or brief.base_ref})
+        facts = self._site.facts(work, title=brief.task.title, brief=brief)
         accepted, checked = await self._reviewed(repository, result, Rules(may_write_workflows=workflows))
         if not accepted.changes and not accepted.held_back:
             return Ending(outcome=Outcome.NO_CHANGE, reason="The change leaves every file as it was.")
@@ -109,7 +112,7 @@ class Publishing:
             base_ref=brief.base_ref,
             draft=not result.proven,
         )
-        if await repository.branch(brief.base_ref) is None:
+        if base_ref is None:
             return await self._as_patch(work, repository, accepted, f"The branch {brief.base_ref!r} is gone.")
         try:
             made = await propose(repository, proposal, text)
@@ -133,7 +136,7 @@ class Publishing:
         A draft that a person made stays one."""
         assert made.pull_number is not None, "it was proposed"
         command = work.job.command
-        published = await asyncio.to_thread(self._site.store.published, command.repository_id, made.pull_number)
+        published = await self._of_pull(work, made.pull_number)
         earlier = next((job for job in published if job.command.number == command.number), None)
         if earlier is None or not earlier.artefacts.draft:
             return False
@@ -197,10 +200,19 @@ class Publishing:
         check = await asyncio.to_thread(report.check_run, result, facts)
         check_id = await repository.put_check(made.commit_sha, check, known_id=work.job.artefacts.check_run_id)
         await work.save(artefacts=work.job.artefacts.model_copy(update={"check_run_id": check_id}))
-        outcome = result.outcome
-        if outcome is Outcome.PROPOSED and made.updated and facts.is_pull:
-            outcome = Outcome.UPDATED
-        return Ending(outcome=outcome, reason=result.reason, next_step=result.next_step)
+        before = [job for job in await self._of_pull(work, number) if job.id != work.job.id]
+        told = Ending(outcome=result.outcome, reason=result.reason, next_step=result.next_step)
+        if result.outcome is not Outcome.PROPOSED or not (facts.is_pull or before):
+            return told
+        told = told.model_copy(update={"outcome": Outcome.UPDATED})
+        if any(job.artefacts.commit_sha == made.commit_sha for job in before):
+            nothing_new = "The pull request holds this very change already, so there is no new commit."
+            told = told.model_copy(update={"reason": nothing_new, "next_step": "Review the pull request."})
+        return told
+
+    async def _of_pull(self, work: Work, number: int) -> Sequence[Job]:
+        """The jobs that have published to a pull request, newest first."""
+        return await asyncio.to_thread(self._site.store.published, work.job.command.repository_id, number)
 
     async def _save_made(
         self,
@@ -220,6 +232,19 @@ class Publishing:
             "to_acknowledge": to_acknowledge,
         }
         await work.save(artefacts=work.job.artefacts.model_copy(update=made))
+
+
+async def _base_now(repository: Repository, brief: Brief) -> str | None:
+    """What to propose the change to: where the branch is gone, the default branch if that goes on from the same commit,
+    as it does after it was renamed."""
+    if await repository.branch(brief.base_ref) is not None:
+        return brief.base_ref
+    now = (await repository.facts()).default_branch
+    try:
+        goes_on = (await repository.compare(brief.base_sha, now)).status in ("ahead", "identical")
+    except NotFound:
+        return None
+    return now if goes_on else None
 
 
 async def _onto(

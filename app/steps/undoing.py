@@ -32,7 +32,7 @@ async def take_back_last(site: Site, work: Work) -> Ending:
         return _refused("no job of ours has left a commit here that still stands", "Use `git revert`.")
     sha = str(stands[0].artefacts.commit_sha)
     if pull.state != "open":
-        return _closed(work, pull, sha) if work.job.artefacts.undone else _refused("it is closed", "Reopen it first.")
+        return _closed(work, pull, sha) if work.job.artefacts.undone else _over(pull)
     await work.save(artefacts=work.job.artefacts.model_copy(update={"undone": sha, "pull_number": pull.number}))
     ours = pull.user.is_bot and pull.body.startswith(PULL_MARK)
     message = report.undo_message(site.facts(work, title=pull.title), sha)
@@ -81,6 +81,12 @@ def _closed(work: Work, pull: Pull, sha: str) -> Ending:
         f"The branch {pull.head.ref!r} is kept.",
         next_step="Delete the branch, or reopen the pull request to have the work back.",
     )
+
+
+def _over(pull: Pull) -> Ending:
+    if pull.merged_at:
+        return _refused("it is merged", "Use the button “Revert” of the pull request.")
+    return _refused("it is closed", "Reopen it first.")
 
 
 def _refused(reason: str, instead: str) -> Ending:

@@ -2,6 +2,7 @@
 
 The comment is read as Markdown: a command stands at the start of a line of a plain paragraph. In quotes (the lazy
 continuation of one included), code, lists, headings, HTML comments or a longer word it is talk about commands.
+Capital letters, a colon or an odd space, as phones put them there, make no difference.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from functools import cache
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import NamedTuple
 
 from markdown_it import MarkdownIt
@@ -17,14 +18,14 @@ from markdown_it.token import Token
 
 from app.jobs.types import Word
 
-_TRIGGER = re.compile(r"^ {0,3}/agent(?=[ \t]|$)", re.MULTILINE)
+_TRIGGER = re.compile(r"^ {0,3}/agent[:,]?(?=\s|$)", re.MULTILINE | re.IGNORECASE)
 _MARK = "\ue000"  # private use: stands for a trigger while Markdown is parsed
 _PARAGRAPH_LIMIT = 8_000  # characters; inline Markdown is quadratic in hostile text, and anybody may comment
-_WORDS = {word.value: word for word in Word}
 
 
 class Found(NamedTuple):
-    """The first command of a comment. ``word`` is ``None`` when the word after ``/agent`` is none of ours."""
+    """The command of a comment. ``word`` is ``None`` when the word after ``/agent`` is none of ours, and when there are
+    several commands: only who wrote them knows what is to come of each."""
 
     word: Word | None
     text: str
@@ -34,20 +35,21 @@ class Found(NamedTuple):
 
 
 def find(body: str) -> Found | None:
-    """The first command in ``body``, or ``None``."""
+    """The command in ``body``, or ``None``."""
     body = body.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\ufffd")
     if not _TRIGGER.search(body) or _MARK in body:
         return None
     lines = body.strip("\n").split("\n")
     # A single line that begins with a command is one, whatever Markdown follows in it.
     blocks = [] if len(lines) == 1 else _blocks("\n".join(lines))
-    for number in _paragraph_lines(blocks) if blocks else (0,):
-        if match := _TRIGGER.match(lines[number]):
-            text = lines[number][match.end() :].strip()
-            first = text.split(maxsplit=1)[0].lower() if text else ""
-            before = "\n".join(lines[:number]).strip()
-            return Found(_WORDS.get(first), text, _details(lines, number + 1, blocks), before)
-    return None
+    candidates = _paragraph_lines(blocks) if blocks else (0,)
+    found = list(islice(((at, match) for at in candidates if (match := _TRIGGER.match(lines[at]))), 2))
+    if not found:
+        return None
+    number, match = found[0]
+    text = lines[number][match.end() :].strip()
+    word = Word.named(text) if len(found) == 1 else None
+    return Found(word, text, _details(lines, number + 1, blocks), "\n".join(lines[:number]).strip())
 
 
 def talk(body: str) -> str:

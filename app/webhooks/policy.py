@@ -12,7 +12,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from app.jobs.types import UNWRITTEN, Command, Word
+from app.jobs.types import Command, Word
 from app.report.facts import PULL_MARK
 from app.webhooks import commands
 from app.webhooks.events import (
@@ -26,9 +26,6 @@ from app.webhooks.events import (
     PullLabelChanged,
     ReviewSubmitted,
 )
-
-SUPPORTED = frozenset(Word) - UNWRITTEN
-_ON_CLOSED = frozenset({Word.STOP, Word.STATUS, Word.WHY, Word.HELP})
 
 
 @dataclass(frozen=True)
@@ -208,19 +205,14 @@ EVENTS = frozenset(event for event, _ in _JUDGES)
 """What the App has to hear of."""
 
 # Checked in order; the first that applies is the reason.
-_REFUSALS: tuple[tuple[str, Callable[[Envelope | PullChanged, Account, Word, Rules], bool]], ...] = (
+_REFUSALS: tuple[tuple[str, Callable[[Envelope | PullChanged, Account, Rules], bool]], ...] = (
     (
         "the requester is a bot that is not allowed",
-        lambda e, who, word, rules: _is_bot(who) and who.login not in rules.allowed_bots,
+        lambda e, who, rules: _is_bot(who) and who.login not in rules.allowed_bots,
     ),
-    ("no installation: not a delivery to an App", lambda e, who, word, rules: e.installation is None),
-    ("command not supported", lambda e, who, word, rules: word not in SUPPORTED),
-    (
-        "the repository is archived or disabled",
-        lambda e, who, word, rules: e.repository.archived or e.repository.disabled,
-    ),
-    ("the conversation is locked", lambda e, who, word, rules: e.subject.locked),
-    ("closed", lambda e, who, word, rules: e.subject.state != "open" and word not in _ON_CLOSED),
+    ("no installation: not a delivery to an App", lambda e, who, rules: e.installation is None),
+    ("the repository is archived or disabled", lambda e, who, rules: e.repository.archived or e.repository.disabled),
+    ("the conversation is locked", lambda e, who, rules: e.subject.locked),
 )
 
 
@@ -237,13 +229,12 @@ def _is_bot(who: Account) -> bool:
 def _command(
     event: Envelope | PullChanged, rules: Rules, who: Account, found: commands.Found, **where: int
 ) -> Command | Ignored:
-    word = found.word or Word.HELP  # who mistypes is told what there is
     for reason, applies in _REFUSALS:
-        if applies(event, who, word, rules):
+        if applies(event, who, rules):
             return Ignored(reason)
     assert event.installation is not None
     return Command(
-        word=word,
+        word=found.word or Word.HELP,  # who mistypes is told what there is
         text=found.text,
         details=found.details,
         installation_id=event.installation.id,

@@ -229,7 +229,7 @@ def test_a_later_job_makes_the_draft_of_an_earlier_one_ready_and_both_are_taken_
     assert httpx.patch(issue, json={"title": "Totals are wrong"}, headers=by_maria).status_code == 200
     repo.comment(number, f"/agent fix {scripts.SECOND}", by="maria")
     second = flow.ended(repo, 1)
-    assert outcome(second) is Outcome.PROPOSED, second.ending
+    assert outcome(second) is Outcome.UPDATED, second.ending
     (pull,) = flow.pulls(repo)
     assert not pull.draft and "**Proven" in pull.body and pull.title == "Totals are wrong"
     assert pull.head_sha == second.artefacts.commit_sha and len(pull.commits) == 2
@@ -238,7 +238,7 @@ def test_a_later_job_makes_the_draft_of_an_earlier_one_ready_and_both_are_taken_
     by_hand(flow, repo, pull.number, draft=True)
     repo.comment(number, f"/agent fix {scripts.SECOND}", by="maria")
     third = flow.ended(repo, 2)
-    assert outcome(third) is Outcome.PROPOSED
+    assert outcome(third) is Outcome.UPDATED
     assert flow.pulls(repo)[0].draft, "a person does not want it to be ready"
     assert "(draft)" in flow.told(repo, number)[-1]
 

@@ -54,7 +54,8 @@ def test_two_labels_make_one_pull_request_and_no_empty_commit(flow: World) -> No
     repo, number = asked(flow, "twice")
     repo.remove_label(number, "agent", by="tidy[bot]")
     repo.add_label(number, "agent", by="maria")
-    assert {ending(flow, repo, position).outcome for position in (0, 1)} == {Outcome.PROPOSED}
+    assert [ending(flow, repo, position).outcome for position in (0, 1)] == [Outcome.PROPOSED, Outcome.UPDATED]
+    assert "holds this very change already" in ending(flow, repo, 1).reason
     (pull,) = flow.pulls(repo)
     assert len(pull.commits) == 1
     assert all(f"#{pull.number}" in told for told in flow.told(repo, number))
@@ -88,6 +89,36 @@ def test_closed_while_it_runs_publishes_nothing(flow: World) -> None:
     assert list(repo.branches()) == ["main"]
     (told,) = flow.told(repo, number)
     assert "closed while the work went on" in told
+
+
+def test_who_asks_where_it_is_over_is_told_so(flow: World) -> None:
+    repo = flow.repository("over")
+    number = repo.open_issue(BUG, by="rita")
+    repo.close_issue(number, by="rita")
+    repo.comment(number, "/agent fix", by="rita")
+    assert ending(flow, repo, 1).silent
+    repo.add_label(number, "agent", by="maria")
+    assert ending(flow, repo, 2).outcome is Outcome.BLOCKED
+    repo.commit({"other.py": "x = 1\n"}, branch="topic", by="maria")
+    merged = repo.open_pull("Add x", head="topic", by="maria")
+    repo.merge_pull(merged, by="maria")
+    for word, position in (("fix more", 4), ("undo", 5)):
+        repo.comment(merged, f"/agent {word}", by="maria")
+        assert ending(flow, repo, position).outcome is Outcome.BLOCKED
+    (told,) = flow.told(repo, number)
+    assert "it is closed" in told and "Reopen it" in told
+    assert "it is merged" in flow.told(repo, merged)[0]
+
+
+def test_a_default_branch_that_is_renamed_while_it_runs_gets_the_pull_request(flow: World) -> None:
+    repo, _ = asked(flow, "trunk", alone=True)
+    until_it_runs(flow, repo)
+    repo.set_branch("trunk", repo.branches()["main"])
+    repo.change(default_branch="trunk")
+    repo.delete_branch("main")
+    assert ending(flow, repo).outcome is Outcome.PROPOSED
+    (pull,) = flow.pulls(repo)
+    assert pull.base_ref == "trunk"
 
 
 def test_a_pull_request_closed_while_it_runs_gets_no_commit(flow: World) -> None:

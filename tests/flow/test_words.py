@@ -95,7 +95,7 @@ def test_retry_goes_on_from_the_work_that_a_budget_ended(flow: World) -> None:
     (pull,) = flow.pulls(repo)
     assert pull.draft
     repo.comment(number, "/agent retry", by="maria")
-    second = _ended_as(flow, repo, 1, Outcome.PROPOSED)
+    second = _ended_as(flow, repo, 1, Outcome.UPDATED)
     assert second.artefacts.base_sha == first.artefacts.base_sha
     assert second.usage.calls == 2, "the plan was not made again"
     (pull,) = flow.pulls(repo)

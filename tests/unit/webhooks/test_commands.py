@@ -29,7 +29,6 @@ NOT_COMMANDS = {
     "list item": "- /agent fix x",
     "heading": "# /agent fix x",
     "link text": "[see\n/agent fix x](https://example.org)",
-    "other letters": "/AGENT fix x",
     "nothing": "",
 }
 
@@ -51,6 +50,9 @@ def test_text_about_commands_is_no_command(body: str) -> None:
         "> quoted\n\n/agent fix the parser",
         "```\ncode\n```\n/agent fix the parser",
         "**Thanks**\n/agent fix the parser",
+        "/Agent fix the parser",
+        "/agent: fix the parser",
+        "/agent\u00a0fix the parser",
     ],
 )
 def test_command_at_the_start_of_a_line(body: str) -> None:
@@ -75,13 +77,21 @@ def test_following_lines_are_details_without_quotes_and_html() -> None:
     assert "unseen" not in found.details
 
 
-def test_first_command_counts() -> None:
-    found = find("/agent stop\n/agent fix x")
-    assert found is not None
-    assert found.word is Word.STOP
+@pytest.mark.parametrize("body", ["/agent fix: the parser", "/agent Fix the parser", "/agent FIX, the parser"])
+def test_a_word_is_the_same_with_what_phones_make_of_it(body: str) -> None:
+    found = find(body)
+    assert found is not None and found.word is Word.FIX
 
 
-@pytest.mark.parametrize("body", ["/agent", "/agent dance", "/agent fixit"])
+@pytest.mark.parametrize("rest", ["/agent fix x", "\n\nAnd then:\n/agent status"])
+def test_of_several_commands_none_is_chosen(rest: str) -> None:
+    found = find(f"/agent stop\n{rest}")
+    assert found is not None and found[:2] == (None, "stop")
+    again = find("/agent stop\n\n> /agent fix x\n\n```\n/agent fix y\n```")
+    assert again is not None and again.word is Word.STOP, "talk about commands is none"
+
+
+@pytest.mark.parametrize("body", ["/agent", "/agent dance", "/agent fixit", "/agent pushed", "/agent stop\n/agent why"])
 def test_unknown_words_have_no_meaning(body: str) -> None:
     found = find(body)
     assert found is not None
@@ -91,7 +101,7 @@ def test_unknown_words_have_no_meaning(body: str) -> None:
 @given(st.text(alphabet="/agent fix`~>\n <!-[]()*_\\#\t\r", max_size=120))
 def test_any_text_is_read_without_error(body: str) -> None:
     found = find(body)
-    assert found is None or "/agent" in body
+    assert found is None or "/agent" in body.lower()
 
 
 @pytest.mark.parametrize("piece", ["[", "![[", "*a **", "<!--", "`a``", ">", "&", "[]("])
