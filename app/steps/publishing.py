@@ -197,11 +197,10 @@ class Publishing:
         number = made.pull_number if made.pull_number is not None else work.job.command.number
         waits = report.acknowledgeable(result.evidence)
         await self._save_made(work, made.branch, made.commit_sha, number, waits, draft=made.draft)
-        check = await asyncio.to_thread(report.check_run, result, facts)
-        check_id = await repository.put_check(made.commit_sha, check, known_id=work.job.artefacts.check_run_id)
-        await work.save(artefacts=work.job.artefacts.model_copy(update={"check_run_id": check_id}))
+        untold = await self._checked(work, repository, result, facts, made.commit_sha)
         before = [job for job in await self._of_pull(work, number) if job.id != work.job.id]
-        told = Ending(outcome=result.outcome, reason=result.reason, next_step=result.next_step)
+        reason = f"{result.reason} {untold}".rstrip()
+        told = Ending(outcome=result.outcome, reason=reason, next_step=result.next_step)
         if result.outcome is not Outcome.PROPOSED or not (facts.is_pull or before):
             return told
         told = told.model_copy(update={"outcome": Outcome.UPDATED})
@@ -209,6 +208,17 @@ class Publishing:
             nothing_new = "The pull request holds this very change already, so there is no new commit."
             told = told.model_copy(update={"reason": nothing_new, "next_step": "Review the pull request."})
         return told
+
+    async def _checked(self, work: Work, repository: Repository, result: RunResult, facts: JobFacts, sha: str) -> str:
+        """Show beside the commit what was measured. The pull request stands without it: then returns what is in the
+        way."""
+        check = await asyncio.to_thread(report.check_run, result, facts)
+        try:
+            check_id = await repository.put_check(sha, check, known_id=work.job.artefacts.check_run_id)
+        except (Rejected, PermissionMissing) as error:
+            return f"It has no check run: {error.reason}"
+        await work.save(artefacts=work.job.artefacts.model_copy(update={"check_run_id": check_id}))
+        return ""
 
     async def _of_pull(self, work: Work, number: int) -> Sequence[Job]:
         """The jobs that have published to a pull request, newest first."""

@@ -253,6 +253,16 @@ def test_a_permission_that_the_app_lacks_is_named_where_it_was_asked(flow: World
     assert "contents: write" in told and "accept it for the installation" in told
 
 
+def test_a_pull_request_stands_without_its_check_run(flow: World) -> None:
+    repo, number = asked(flow, "unchecked")
+    until_it_runs(flow, repo)
+    refusal = {"status": 403, "message": "Resource not accessible by integration"}
+    flow.hub.faults.add(f"POST /repos/{repo.full_name}/check-runs", **refusal)
+    assert ending(flow, repo).outcome is Outcome.PROPOSED
+    (told,) = flow.told(repo, number)
+    assert "It has no check run" in told and "checks: write" in told and "Proven" in told
+
+
 def test_what_is_not_proven_goes_to_no_branch_of_a_person(flow: World) -> None:
     repo, number, head = asked_on_pull(flow, "unproven", scripts.WEAKENED)
     ended = ending(flow, repo)
