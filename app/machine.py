@@ -34,13 +34,15 @@ def this_machine(settings: MachineSettings) -> Machine:
     given[CLIENTS] = told(clients.defaults(env.get("PATH", "")))
     home = Path(env.get("HOME", "/nonexistent"))
     registries = Registries.of(given, pip_conf=_read(_pip_files(env, home)), npmrc=_read((home / ".npmrc",)))
-    return Machine(_usable_path(env.get("PATH", "")), registries.settings)
+    return Machine(search_path(env), registries.settings)
 
 
-def _usable_path(value: str) -> str:
+def search_path(env: Mapping[str, str]) -> str:
     """``PATH`` without our own virtual environment: the target's tests must never run with it."""
     own = Path(os.path.realpath(sys.prefix)) / "bin"
-    kept = [part for part in value.split(":") if part.startswith("/") and Path(os.path.realpath(part)) != own]
+    kept = [
+        part for part in env.get("PATH", "").split(":") if part.startswith("/") and Path(os.path.realpath(part)) != own
+    ]
     return ":".join(kept) or "/usr/local/bin:/usr/bin:/bin"
 
 

@@ -72,6 +72,9 @@ class Bubblewrap:
     def reclaim(self, path: Path) -> None:
         ownership.take_back(path, self.user)
 
+    def closed(self, path: Path) -> Path | None:
+        return inside.closed(path, mounted=self._stages) if self._user else None
+
     @property
     def user(self) -> int | None:
         """The numeric user of this machine that commands run as; ``None``: ours."""

@@ -79,6 +79,9 @@ class ContainerFallback:
     def reclaim(self, path: Path) -> None:
         ownership.take_back(path, self.user)
 
+    def closed(self, path: Path) -> Path | None:
+        return inside.closed(path, mounted=False)
+
     @property
     def user(self) -> int:
         """The numeric user of this machine that commands run as."""

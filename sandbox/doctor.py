@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass
+from pathlib import Path
 
 from sandbox import cgroup, landlock, machine, process
 from sandbox.choose import open_sandbox
 from sandbox.errors import SandboxUnavailable
-from sandbox.types import Isolation
+from sandbox.toolchain import KEEP_PACKAGES, mounts_for
+from sandbox.types import Isolation, Sandbox
 
 
 @dataclass(frozen=True)
@@ -22,18 +24,38 @@ class Check:
     todo: str = ""
 
 
-def examine() -> tuple[Check, ...]:
-    """Everything that matters, tried for real. Takes a fraction of a second; changes nothing."""
-    return (_isolation(), _bubblewrap(), _limits(), _landlock(), _git())
+def examine(path: str = "") -> tuple[Check, ...]:
+    """Everything that matters, tried for real. Takes a fraction of a second; changes nothing.
 
-
-def _isolation() -> Check:
+    Args:
+        path: a ``PATH``, to look at the tools on it too.
+    """
     try:
-        isolation: Isolation = open_sandbox().isolation
+        sandbox = open_sandbox()
     except SandboxUnavailable as error:
-        return Check("isolation", False, True, f"{error.what}. {error.why}".strip(), error.todo)
+        isolation = Check("isolation", False, True, f"{error.what}. {error.why}".strip(), error.todo)
+        return (isolation, _bubblewrap(), _limits(), _landlock(), _git())
+    tools = (_tools(sandbox, path),) if path else ()
+    return (_isolation(sandbox.isolation), _bubblewrap(), _limits(), _landlock(), _git(), *tools)
+
+
+def _isolation(isolation: Isolation) -> Check:
     todo = "Weaker than it could be; see the line on bubblewrap" if isolation.degraded else ""
     return Check("isolation", not isolation.degraded, not isolation.degraded, isolation.detail, todo)
+
+
+def _tools(sandbox: Sandbox, path: str) -> Check:
+    """Whether tests can use what is installed for one user."""
+    behind: dict[Path, list[str]] = {}
+    for source in dict.fromkeys(mount.source for mount in mounts_for(" ".join(KEEP_PACKAGES), path, None)[0]):
+        closed = sandbox.closed(source)
+        if closed is not None:
+            behind.setdefault(closed, []).append(str(source))
+    if not behind:
+        return Check("tools", True, False, "tests can use every interpreter and cache that was found")
+    said = (f"{', '.join(found)} ({closed} is closed to others)" for closed, found in behind.items())
+    todo = "Install them for every user, below /usr/local for example, or open the folder to others (chmod o+rx)"
+    return Check("tools", False, False, f"tests can't use {', '.join(said)}", todo)
 
 
 def _bubblewrap() -> Check:

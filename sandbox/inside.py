@@ -100,13 +100,29 @@ def check_reachable(mounts: Iterable[Mount]) -> None:
         SandboxUnavailable: names the folder that is closed.
     """
     for mount in mounts:
-        for folder in mount.source.resolve().parents if mount.source.exists() else ():
-            if not folder.stat().st_mode & stat.S_IXOTH:
-                raise SandboxUnavailable(
-                    f"The user that runs commands can't reach {mount.source}",
-                    why=f"{folder} is closed to others, and we may not mount it elsewhere",
-                    todo="Keep the state in a folder that others may pass through, or let us mount (CAP_SYS_ADMIN)",
-                )
+        closed = _closed_above(mount.source) if mount.source.exists() else None
+        if closed is not None:
+            raise SandboxUnavailable(
+                f"The user that runs commands can't reach {mount.source}",
+                why=f"{closed} is closed to others, and we may not mount it elsewhere",
+                todo="Keep the state in a folder that others may pass through, or let us mount (CAP_SYS_ADMIN)",
+            )
+
+
+def closed(path: Path, *, mounted: bool) -> Path | None:
+    """What keeps another user of this machine from ``path``, which is there: a folder above it, or itself.
+
+    Args:
+        mounted: it is shown elsewhere, so that no folder above it is in the way.
+    """
+    real = path.resolve()
+    wanted = stat.S_IROTH | stat.S_IXOTH if real.is_dir() else stat.S_IROTH
+    itself = None if real.stat().st_mode & wanted == wanted else real
+    return itself if mounted else _closed_above(path) or itself
+
+
+def _closed_above(path: Path) -> Path | None:
+    return next((folder for folder in path.resolve().parents if not folder.stat().st_mode & stat.S_IXOTH), None)
 
 
 def closing(cwd: str, env: Mapping[str, str]) -> list[str]:

@@ -43,6 +43,8 @@ _CACHES = {
     "mvn": ".m2/repository",
     "mvnw": ".m2/repository",
 }
+KEEP_PACKAGES = tuple(_CACHES)
+"""Commands that keep what they have fetched in a home."""
 _NOT_TRACKED = 1  # exit code of git ls-files
 _SCRIPT_HEAD = 4096
 _LINKS = 40  # as many as the kernel follows

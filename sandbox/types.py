@@ -178,3 +178,7 @@ class Sandbox(Protocol):
 
     def reclaim(self, path: Path) -> None:
         """Make the tree at ``path`` ours again, readable and removable. Links are never followed."""
+
+    def closed(self, path: Path) -> Path | None:
+        """What keeps commands from ``path``, which is there and not handed over by :meth:`own`: a folder above it, or
+        itself; ``None`` where a mount of it can be used."""

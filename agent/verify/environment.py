@@ -17,6 +17,7 @@ import itertools
 import json
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -114,7 +115,14 @@ class Installer:
         origin = self.workspace.spec.origin
         words = " ".join((*TOOLCHAINS[self.plan.toolchain].PROGRAMS, self.plan.line if origin else ""))
         mounts, env = mounts_for(words, self.machine.path, Path(origin) if origin else None)
-        return Environment(mounts, env)
+        hidden = {mount: closed for mount in mounts if (closed := self.sandbox.closed(mount.source))}
+        own = {shutil.which(program, path=env["PATH"]) or "" for program in words.split()}
+        notes = (
+            f"The tests can't use {mount.source}: {closed} is closed to the user that they run as"
+            for mount, closed in hidden.items()
+            if any(Path(program).is_relative_to(mount.target) for program in own)
+        )
+        return Environment(tuple(mount for mount in mounts if mount not in hidden), env, notes=tuple(notes))
 
     def _steps(self) -> tuple[Step, ...]:
         own = TOOLCHAINS[self.plan.toolchain].prepare(self.workspace.base)
@@ -321,7 +329,7 @@ class Installer:
             mounts=(*tools.mounts, Mount(place.environment, ENVIRONMENT), *carried),
             env={**tools.env, "PATH": _path(tools)},
             source=source,
-            notes=tuple(record["notes"]),
+            notes=(*tools.notes, *record["notes"]),
             id=str(record.get("id", "")),
         )
 

@@ -10,6 +10,8 @@ import click
 
 from agent.errors import GraftsmithError
 from app.cli import ENDED, PROVEN
+from app.machine import search_path
+from app.settings import environment
 from app.terminal import Terminal, cleaned
 from sandbox import doctor
 from sandbox.doctor import Check
@@ -29,7 +31,11 @@ def doctor_command(with_app: bool, with_model: bool, as_json: bool) -> int:
 
     Exit codes: 0 code under test can be isolated here, and what else was asked for works · 1 it does not
     """
-    checks = [*doctor.examine(), *(_app() if with_app else ()), *(_model() if with_model else ())]
+    checks = [
+        *doctor.examine(search_path(environment())),
+        *(_app() if with_app else ()),
+        *(_model() if with_model else ()),
+    ]
     usable = all(check.ok for check in checks if check.needed)
     if as_json:
         click.echo(json.dumps({"usable": usable, "checks": [asdict(check) for check in checks]}))

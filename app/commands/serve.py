@@ -9,7 +9,8 @@ import click
 from app import server, wiring
 from app.greeting import greet, needs
 from app.logs import set_up_logging
-from app.settings import Settings, load
+from app.machine import search_path
+from app.settings import Settings, environment, load
 from sandbox import doctor
 
 _log = logging.getLogger("app.serve")
@@ -41,6 +42,6 @@ def serve_command() -> None:
 
 def _tell_machine() -> None:
     """Nobody should learn from the first job's report that commands are not isolated here, or that git is missing."""
-    for check in doctor.examine():
+    for check in doctor.examine(search_path(environment())):
         level = logging.INFO if check.ok else logging.ERROR if check.needed else logging.WARNING
         _log.log(level, "%s: %s%s", check.name, check.detail, f" ({check.todo})" if check.todo else "")

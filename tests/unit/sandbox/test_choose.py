@@ -12,6 +12,7 @@ import pytest
 from sandbox import SandboxBroken, SandboxUnavailable, doctor, process
 from sandbox.container import ContainerFallback
 from sandbox.types import Command, Mount
+from tests.unit.sandbox.conftest import Opened, usable
 
 ROOT = Path(__file__).parents[3]
 AS_NOBODY = ("setpriv", "--reuid=61500", "--regid=61500", "--clear-groups", "--")
@@ -128,6 +129,40 @@ def test_the_doctor_finds_something_on_everything() -> None:
 
     assert [check.name for check in checks] == ["isolation", "bubblewrap", "memory limit", "Landlock", "git"]
     assert all(check.detail and (check.ok or check.todo) for check in checks)
+
+
+def test_what_is_closed_to_the_user_of_commands_is_known_beforehand(opened: Opened, tmp_path: Path) -> None:
+    """Behind a closed folder a mount leads there, where something can be mounted; what is closed itself stays so."""
+    home = tmp_path / "home"
+    for name, mode in (("open", 0o755), ("closed", 0o750)):
+        (home / name).mkdir(parents=True)
+        (home / name).chmod(mode)
+    tmp_path.chmod(0o755), tmp_path.parent.chmod(0o755), home.chmod(0o750)
+    sandbox = usable(opened["bubblewrap"])
+    other = os.geteuid() == 0
+    assert sandbox.closed(home / "open") is None
+    assert sandbox.closed(home / "closed") == (home / "closed" if other else None)
+    line = f"ls {home}/closed"
+    seen = sandbox.run(Command(("sh", "-c", line), cwd="/", mounts=(Mount(home / "closed", f"{home}/closed"),))).ok
+    assert seen is not other
+    assert usable(opened["container-fallback"]).closed(home / "open") == home
+
+
+def test_the_doctor_names_tools_that_tests_cannot_use(tmp_path: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("commands run as the user that owns them")
+    tool = tmp_path / "tools/bin/python3"
+    tool.parent.mkdir(parents=True)
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    (tmp_path / "tools/lib").mkdir()
+    (tmp_path / "tools").chmod(0o700)
+
+    *_, tools = doctor.examine(str(tool.parent))
+
+    assert (tools.name, tools.ok, tools.needed) == ("tools", False, False)
+    assert f"{tmp_path / 'tools'} is closed to others" in tools.detail
+    assert "chmod o+rx" in tools.todo
 
 
 def test_a_folder_behind_a_closed_one_is_named(tmp_path: Path) -> None:

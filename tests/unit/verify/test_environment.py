@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from agent.types import SuiteStatus, TestOutcome, TestRun
 from agent.verify.environment import SetupFailed, lacking, may_lack
 from agent.verify.registries import ALLOW, CLIENTS, Registries, holds_credential, places, told
+from sandbox.container import ContainerFallback
 from sandbox.egress.policy import Destination
+from sandbox.errors import SandboxUnavailable
 from tests.support.disk import small_disk
-from tests.unit.verify.conftest import MakeBench
+from tests.unit.verify.conftest import Bench, MakeBench
 
 FILES = {
     "pkg/__init__.py": "from pkg.made import X\n",
@@ -34,6 +38,28 @@ def test_the_users_own_environment_is_used_where_tests_start_in_it(bench: MakeBe
     made = bench({"test_a.py": "def test_a(): pass\n"})
     assert made.harness.environment.source == "yours"
     assert not (Path(made.spec.cache_dir) / "environments").exists()
+
+
+def test_a_tool_that_is_closed_to_others_is_left_out_and_named() -> None:
+    """Where nothing can be mounted, a home of root's keeps everybody out, and other tools do."""
+    try:
+        weaker = ContainerFallback("a test wants it")
+    except SandboxUnavailable as error:
+        pytest.skip(str(error))
+    with TemporaryDirectory(dir="/var/tmp") as folder, ExitStack() as stack:
+        home = Path(folder, "home")
+        for name in ("bin/make", "lib/x"):
+            (home / name).parent.mkdir(parents=True, exist_ok=True)
+            (home / name).write_text("#!/bin/sh\nexit 3\n")
+            (home / name).chmod(0o755)
+        home.chmod(0o700), Path(folder).chmod(0o755)
+        path = f"{home}/bin:/usr/bin:/bin"
+        made = Bench(Path(folder), stack, weaker, {"Makefile": "test:\n\ttrue\n"}, path=path, local=False)
+        run = made.harness.run(made.base)
+        assert run.status is SuiteStatus.OK, run.detail
+        assert made.harness.environment.notes == (
+            f"The tests can't use {home}: {home} is closed to the user that they run as",
+        )
 
 
 def test_one_is_installed_where_nothing_passes_in_the_users_own(bench: MakeBench, tools: str) -> None:
