@@ -13,7 +13,7 @@ import click
 from rich.console import Console
 from rich.text import Text
 
-from sandbox.text import clean
+from sandbox.text import clean, sound
 
 
 class Terminal(Console):
@@ -25,7 +25,7 @@ class Terminal(Console):
 
 def cleaned(text: str) -> str:
     """``text`` without what a terminal would act upon; tabs and newlines stay."""
-    return clean(text.encode("utf-8", "replace"))
+    return clean(sound(text).encode())
 
 
 def heard(text: str) -> str:
@@ -33,12 +33,7 @@ def heard(text: str) -> str:
     be neither stored nor sent."""
     if text == "-":
         return sys.stdin.buffer.read().decode("utf-8", "replace")
-    return whole(text)
-
-
-def whole(text: str) -> str:
-    """``text`` without half characters, which is what Python makes of bytes that are no UTF-8."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return sound(text)
 
 
 def say(text: str, *, err: bool = False) -> None:

@@ -37,10 +37,17 @@ def clean(data: bytes, limit: int | None = None) -> str:
 
 
 def sound(text: str) -> str:
-    """``text`` as proper Unicode: halves of a character that stand apart are joined, lone ones become U+FFFD."""
+    """``text`` as proper Unicode, which alone can be stored and sent.
+
+    What Python makes of bytes that are no UTF-8 (a file's name, an argument) shows as in :func:`clean`. Other halves of
+    a character, as JSON may hold them, are joined where they stand together; a lone one becomes U+FFFD.
+    """
     if text.isascii():
         return text
-    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    try:
+        return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    except UnicodeEncodeError:
+        return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
 def _last_states(text: str) -> str:

@@ -7,6 +7,8 @@ what can't be written is read; what can't be read is done without. Each of these
 from __future__ import annotations
 
 import contextlib
+import fcntl
+import os
 import sqlite3
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -17,7 +19,6 @@ Row = tuple[str, str, str, bytes, int]
 """(key, outline, words, counts, checksum)"""
 
 _APPLICATION = 0x67726674  # "grft": a file of somebody else is never thrown away
-_MAX_BYTES = 2_000_000_000
 _BATCH = 500
 
 
@@ -28,14 +29,18 @@ class Store:
         path: the file; made with its folder if missing. ``None`` keeps nothing.
         version: of the records; a file of another version is made anew.
         wait_s: how long to wait for another process's lock before doing without.
+        max_bytes: of records; where there are more, the file is begun anew.
     """
 
-    def __init__(self, path: Path | None, version: int, *, wait_s: float = 1.0) -> None:
+    def __init__(self, path: Path | None, version: int, *, wait_s: float = 1.0, max_bytes: int = 2_000_000_000) -> None:
         self.notes: list[str] = []
         self._version = version
         self._wait_s = wait_s
+        self._max_bytes = max_bytes
         self._path = path
         self._writable = True
+        self._held = -1
+        """The file as it was opened, as a name alone: while it is held, no other one gets its number."""
         self._db: sqlite3.Connection | None = self._open(path) if path is not None else None
 
     def get(self, keys: Sequence[str]) -> Iterator[tuple[str, Record]]:
@@ -60,6 +65,7 @@ class Store:
         if self._db is not None:
             self._db.close()
             self._db = None
+        self._hold(None)
 
     def __enter__(self) -> Store:
         return self
@@ -79,12 +85,11 @@ class Store:
 
     def _recover(self, error: Exception) -> None:
         """Damage inside the file: make it anew. A lock: go on without."""
-        self.close()
+        if self._db is not None:
+            self._db.close()
+            self._db = None
         if self._path is not None and _is_damage(error) and self._writable:
-            self.notes.append(f"The stored index was damaged and is made anew: {error}")
-            _remove(self._path)
-            with contextlib.suppress(sqlite3.Error, OSError):
-                self._db = self._connect(self._path)
+            self._db = self._replaced(self._path, error)
         else:
             self.notes.append(f"The stored index can't be used now: {error}")
 
@@ -94,37 +99,48 @@ class Store:
             return self._connect(path)
         except (sqlite3.Error, UnicodeError, OSError) as error:
             if path.is_file() and _is_damage(error):
-                self.notes.append(f"The stored index was damaged and is made anew: {error}")
-                with contextlib.suppress(sqlite3.Error, OSError):
-                    _remove(path)
-                    return self._connect(path)
-                return None
+                return self._replaced(path, error)
             return self._read_only(path, error)
+
+    def _replaced(self, path: Path, error: Exception) -> sqlite3.Connection | None:
+        """An empty file in place of the damaged one, unless another process has put one there already."""
+        self.notes.append(f"The stored index was damaged and is made anew: {error}")
+        with contextlib.suppress(sqlite3.Error, OSError):
+            with _alone(path.parent):
+                if path.exists() and os.path.samestat(path.stat(), os.fstat(self._held)):
+                    _remove(path)
+            return self._connect(path)
+        return None
 
     def _connect(self, path: Path) -> sqlite3.Connection:
         if not path.exists():
             path.touch(mode=0o600)  # names and words of private code; the files beside it get the same mode
+        self._hold(path)
         db = sqlite3.connect(path, timeout=self._wait_s, check_same_thread=False)
         try:
             application = db.execute("PRAGMA application_id").fetchone()[0]
-            version = db.execute("PRAGMA user_version").fetchone()[0]
-            tables = db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0]
-            if tables and application != _APPLICATION:
+            if _has_tables(db) and application != _APPLICATION:
                 raise sqlite3.OperationalError(f"{path} is not an index of ours; remove it, or name another file")
             db.execute("PRAGMA journal_mode = WAL")
             db.execute("PRAGMA synchronous = NORMAL")
-            pages, page_size = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in ("page_count", "page_size"))
-            if not tables or version != self._version or pages * page_size > _MAX_BYTES:
+            if self._is_stale(db):
                 self._begin_anew(db)
         except BaseException:
             db.close()
             raise
         return db
 
+    def _is_stale(self, db: sqlite3.Connection) -> bool:
+        names = ("user_version", "page_count", "freelist_count", "page_size")
+        version, pages, free, size = (db.execute(f"PRAGMA {name}").fetchone()[0] for name in names)
+        return not _has_tables(db) or version != self._version or (pages - free) * size > self._max_bytes
+
     def _begin_anew(self, db: sqlite3.Connection) -> None:
         """An empty table and the marks of ours, together: a table without them would be taken for somebody else's."""
         with db:
             db.execute("BEGIN IMMEDIATE")  # sqlite3 begins none by itself for these statements
+            if not self._is_stale(db):
+                return  # another process has, while this one waited for the lock, and may have kept records there
             db.execute("DROP TABLE IF EXISTS records")
             db.execute(
                 "CREATE TABLE records (key TEXT PRIMARY KEY, outline TEXT NOT NULL,"
@@ -132,6 +148,11 @@ class Store:
             )
             db.execute(f"PRAGMA application_id = {_APPLICATION}")
             db.execute(f"PRAGMA user_version = {self._version}")
+
+    def _hold(self, path: Path | None) -> None:
+        if self._held >= 0:
+            os.close(self._held)
+        self._held = -1 if path is None else os.open(path, os.O_PATH | os.O_CLOEXEC)
 
     def _read_only(self, path: Path, error: Exception) -> sqlite3.Connection | None:
         self._writable = False
@@ -159,6 +180,21 @@ def _is_damage(error: Exception) -> bool:
     if isinstance(error, UnicodeError):
         return True
     return isinstance(error, sqlite3.DatabaseError) and not isinstance(error, sqlite3.OperationalError)
+
+
+def _has_tables(db: sqlite3.Connection) -> bool:
+    return bool(db.execute("SELECT count(*) FROM sqlite_master").fetchone()[0])
+
+
+@contextlib.contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """While no other process does the same."""
+    held = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(held)
 
 
 def _remove(path: Path) -> None:

@@ -14,7 +14,8 @@ from app import local_run
 from app.cli import ENDED, OUR_BUG, PROVEN
 from app.commands import display
 from app.commands.run import Stop
-from app.terminal import Terminal, cleaned, heard, whole
+from app.terminal import Terminal, cleaned, heard
+from sandbox.text import sound
 
 _PROMPT = "? "
 
@@ -71,7 +72,7 @@ def ask_command(question: str, repo: Path, as_json: bool) -> int:
 
 def _next_question() -> str:
     try:
-        return whole(click.prompt("", prompt_suffix=_PROMPT, default="", show_default=False, err=True)).strip()
+        return sound(click.prompt("", prompt_suffix=_PROMPT, default="", show_default=False, err=True)).strip()
     except click.Abort:
         return ""
 

@@ -18,7 +18,7 @@ from agent.errors import UserError
 from agent.types import RunResult
 from app.cli import cli
 from app.commands import display
-from app.terminal import Terminal, all_cleaned, heard, whole
+from app.terminal import Terminal, all_cleaned, heard
 from tests.unit.report import cases
 
 EVIL = "\x1b[31m\x1b]0;title\x07\x9b2J\u202e\x08\x00[bold]"
@@ -173,7 +173,7 @@ def test_what_went_wrong(tmp_path: Path) -> None:
 @given(st.binary())
 def test_what_is_no_text_is_heard_as_text(said: bytes) -> None:
     wanted = said.decode("utf-8", "replace")
-    assert whole(said.decode("utf-8", "surrogateescape")) == wanted
+    assert heard(f" {said.decode('utf-8', 'surrogateescape')}") == f" {wanted}"
     with CliRunner().isolation(input=said):
         assert heard("-") == wanted
 

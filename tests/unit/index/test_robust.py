@@ -9,6 +9,9 @@ import shutil
 import sqlite3
 import subprocess
 import sys
+import threading
+import time
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -415,6 +418,68 @@ def test_another_version_is_made_anew(tmp_path: Path) -> None:
     with Store(tmp_path / "s.sqlite", 2) as store:
         assert list(store.get(["k"])) == []
         assert store.notes == []
+
+
+@pytest.mark.parametrize("before", ["another version", "nothing"])
+def test_two_that_begin_a_store_anew_at_once_keep_what_the_first_has_put_there(tmp_path: Path, before: str) -> None:
+    row = ("k", *outline.record(GOOD.encode(), "python").pack())
+    path = tmp_path / "s.sqlite"
+    if before != "nothing":
+        Store(path, 1).close()
+    Store(tmp_path / "made.sqlite", 2).close()
+    found: list[str] = []
+
+    def second() -> None:
+        with Store(path, 2, wait_s=60) as store:
+            found.extend(key for key, _ in store.get(["k"]))
+
+    with closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as db:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("BEGIN IMMEDIATE")
+        beside = threading.Thread(target=second)
+        beside.start()
+        time.sleep(0.3)  # it has looked at the store, and waits for the lock
+        with closing(sqlite3.connect(tmp_path / "made.sqlite")) as made:
+            (table,) = made.execute("SELECT sql FROM sqlite_master").fetchone()
+            (ours,) = made.execute("PRAGMA application_id").fetchone()
+        for line in (
+            "DROP TABLE IF EXISTS records",
+            table,
+            f"PRAGMA application_id = {ours}",
+            "PRAGMA user_version = 2",
+        ):
+            db.execute(line)
+        db.execute("INSERT INTO records VALUES (?, ?, ?, ?, ?)", row)
+        db.execute("COMMIT")
+        beside.join()
+    assert found == ["k"]
+
+
+def test_damage_that_another_process_has_repaired_is_not_repaired_again(tmp_path: Path) -> None:
+    row = ("k", *outline.record(GOOD.encode(), "python").pack())
+    path = tmp_path / "s.sqlite"
+    with Store(path, 1) as store:
+        store.put([(f"{number:0999d}", *row[1:]) for number in range(500)])
+    content = bytearray(path.read_bytes())
+    content[8192:] = bytes(len(content) - 8192)
+    path.write_bytes(content)
+    with Store(path, 1) as late, Store(path, 1) as early:
+        assert list(early.get([f"{1:0999d}"])) == [] and "damaged" in early.notes[0]
+        early.put([row])
+        assert list(late.get([f"{1:0999d}"])) == [] and "damaged" in late.notes[0]
+        assert [key for key, _ in late.get(["k"])] == ["k"]
+
+
+def test_a_store_that_was_too_large_is_begun_anew_once(tmp_path: Path) -> None:
+    """What was removed from it leaves a large file with nothing in it."""
+    row = outline.record(GOOD.encode(), "python").pack()
+    with Store(tmp_path / "s.sqlite", 1) as store:
+        store.put([(f"{number:0999d}", *row) for number in range(500)])
+    with Store(tmp_path / "s.sqlite", 1, max_bytes=100_000) as store:
+        assert list(store.get([f"{1:0999d}"])) == []
+        store.put([("k", *row)])
+    with Store(tmp_path / "s.sqlite", 1, max_bytes=100_000) as store:
+        assert [key for key, _ in store.get(["k"])] == ["k"]
 
 
 def test_a_store_is_its_owners_alone(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sandbox.text import clean
+from sandbox.text import clean, sound
 
 
 @pytest.mark.parametrize(
@@ -35,6 +35,25 @@ from sandbox.text import clean
 )
 def test_what_is_left_is_plain_text(raw: bytes, text: str) -> None:
     assert clean(raw) == text
+
+
+@given(st.text(st.characters(codec=None)))
+def test_every_text_becomes_one_that_can_be_stored(text: str) -> None:
+    made = sound(text)
+    assert made.encode().decode() == made == sound(made)
+    assert made == text or not text.isascii()
+
+
+@given(st.binary())
+def test_a_name_that_is_no_text_is_read_as_output_is(name: bytes) -> None:
+    assert sound(name.decode("utf-8", "surrogateescape")) == name.decode("utf-8", "replace")
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"), [("\ud83d\ude00", "😀"), ("a\ud83d", "a\ufffd"), ("\ude00\udce9 é", "\ufffd\ufffd é")]
+)
+def test_halves_of_a_character_are_joined_or_marked(text: str, wanted: str) -> None:
+    assert sound(text) == wanted
 
 
 def test_a_long_text_keeps_head_and_tail_with_a_note() -> None:
