@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from pydantic import BaseModel, ConfigDict
+from typing import Annotated
+
+from pydantic import AfterValidator, BaseModel, ConfigDict
+
+from sandbox.text import sound
+
+Told = Annotated[str, AfterValidator(sound)]
+"""Text that is told, of whatever a file or a program calls itself: JSON has no word for what is no text."""
 
 
 class Value(BaseModel):

@@ -10,7 +10,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from agent.types.base import Value
+from agent.types.base import Told, Value
 
 
 class TestOutcome(StrEnum):
@@ -42,7 +42,7 @@ class TestRun(Value):
 
     __test__ = False
 
-    command: tuple[str, ...]
+    command: tuple[Told, ...]
     status: SuiteStatus
     outcomes: Mapping[str, TestOutcome] = Field(default_factory=dict)
     """Test id → outcome. Ids are the runner's own (``tests/test_a.py::test_x[1]``)."""
@@ -53,7 +53,7 @@ class TestRun(Value):
     log: str = ""
     """Tail of the output, clean text; the raw bytes are the file ``log_file``."""
     log_file: str = ""
-    detail: str = ""
+    detail: Told = ""
     """Why, in a sentence for a person, when the status is neither ok nor failing."""
     structured: bool = True
     """False when there is only an exit code: no test ids are known."""
@@ -140,9 +140,9 @@ class IntegrityFinding(Value):
     """A change that could make tests say less than before."""
 
     kind: str
-    path: str
-    detail: str
-    hunk: str = ""
+    path: Told
+    detail: Told
+    hunk: Told = ""
     excused: bool = False
     """The plan says why the task asks for it. A person has to acknowledge it all the same."""
 
@@ -150,11 +150,11 @@ class IntegrityFinding(Value):
 class Finding(Value):
     """What a tool has against one line of the change, and had against nothing in the base."""
 
-    path: str
+    path: Told
     line: int
     """0 where the tool names none."""
     rule: str
-    message: str
+    message: Told
 
     @property
     def place(self) -> str:
@@ -169,7 +169,7 @@ class Check(Value):
     found: tuple[Finding, ...] = ()
     more: int = 0
     """New findings beyond those in ``found``."""
-    silent: str = ""
+    silent: Told = ""
     """Why it said nothing, when it is configured and did not run to its end."""
 
     @property
@@ -180,7 +180,7 @@ class Check(Value):
 class Place(Value):
     """Lines of a file, from 1, both ends included."""
 
-    path: str
+    path: Told
     start: int
     end: int
 
@@ -207,7 +207,7 @@ class Coverage(Value):
 class Caller(Value):
     """A function or class that uses a changed symbol, tests left out."""
 
-    path: str
+    path: Told
     line: int
     """Of the first use in it."""
     inside: str
@@ -222,7 +222,7 @@ class Impact(Value):
     """A changed public symbol of the base, and who uses it."""
 
     symbol: str
-    path: str
+    path: Told
     removed: bool = False
     callers: tuple[Caller, ...] = ()
     """The first of them, those first that an import leads from."""

@@ -8,7 +8,7 @@ from typing import Final, Literal
 
 from pydantic import Field
 
-from agent.types.base import Value
+from agent.types.base import Told, Value
 from agent.types.change import ChangeSet
 from agent.types.evidence import Evidence, Place
 from agent.types.plan import Plan
@@ -113,9 +113,9 @@ class RunResult(Value):
 
     run_id: str
     outcome: Outcome
-    reason: str
+    reason: Told
     """What happened and why, for a person."""
-    next_step: str = ""
+    next_step: Told = ""
     """What the person can do now."""
     summary: str = ""
     """The model's own account of the change, or its answer to a question."""
@@ -130,7 +130,7 @@ class RunResult(Value):
     usage: Usage = Usage()
     seconds: Mapping[str, float] = Field(default_factory=dict)
     """Stage → seconds; ``START`` → what came before the first, from when its process was told what to do."""
-    notes: tuple[str, ...] = ()
+    notes: tuple[Told, ...] = ()
     """Facts that the reader should know: degraded isolation, skipped files, flaky tests."""
     prompt_version: str = ""
     our_fault: bool = False

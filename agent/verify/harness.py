@@ -6,11 +6,8 @@ the ids that the tree can hold agree; see ``verdict``.
 
 from __future__ import annotations
 
-import os
 import re
-import stat
 import tempfile
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -18,22 +15,23 @@ from typing import Final
 
 from agent.disk import check_room
 from agent.events import Events
+from agent.listing import listed
 from agent.tree import Draft
 from agent.types import SuiteStatus, TestRun
 from agent.verify import verdict
+from agent.verify.checkouts import Checkouts
 from agent.verify.environment import COMMON, Environment, Installer, Machine
+from agent.verify.paths import is_test
 from agent.verify.report import Report, Unreadable, gist
+from agent.verify.reports import ReportFolder
 from agent.verify.store import SCRATCH, SetupFailed, Store
 from agent.verify.toolchains import TOOLCHAINS, build_of
 from agent.verify.toolchains.base import BUILD, REPORTS, WATCH, Canary, Collected, Invocation, TestPlan, shell
 from agent.workspace import Checkout, Workspace
-from sandbox import remove_tree
 from sandbox.text import clean, sound
 from sandbox.types import Cancelled, Command, End, Finished, Limits, Mount, Sandbox
 
 LOG_TAIL: Final = 20_000
-_REPORT_FILES: Final = 2_000
-_REPORT_BYTES: Final = 64 * 1024 * 1024
 _BUILD_FOLDER: Final = ".graftsmith-build"
 """In a checkout: what a compiler keeps of its work there."""
 _PLACE: Final = "place"
@@ -42,7 +40,6 @@ _TELL_PLACE: Final = 'pwd -P > "$1"; shift; exec "$@"'
 _TAKE_UP: Final = 'to=$1 from=$2; shift 2; [ -e "$to" ] || cp -a "$from" "$to" 2>/dev/null; exec "$@"'
 _QUIET_S: Final = 240.0
 """Nobody waits so long for anything where there is no network and nothing else runs."""
-_CLOCK_SLACK_S: Final = 2.0
 _RERUNS: Final = 3
 _RERUN_LIMIT: Final = 20
 """More new failures than these are no flakes: they are not run again."""
@@ -69,6 +66,17 @@ class Watch:
     """Variables that hold a search path → the folder that comes first in them."""
     line: str = ""
     """What runs the tests in place of the plan's own line; empty where that does."""
+
+
+@dataclass(frozen=True)
+class _Ran:
+    """One call of the runner, over."""
+
+    invocation: Invocation
+    finished: Finished
+    collected: Collected
+    unreadable: str
+    """Why its reports can't be used; then there are none."""
 
 
 _JUDGED = frozenset({SuiteStatus.OK, SuiteStatus.FAILING, SuiteStatus.NO_TESTS})
@@ -102,9 +110,10 @@ class Harness:
         self.limits = limits
         self._cancelled = cancelled
         self._store = Store(Path(workspace.spec.cache_dir) / "environments")
+        self._checkouts = Checkouts(workspace)
         self._installer = Installer(
             workspace,
-            self._base_as_new,
+            self._checkouts.base_as_new,
             sandbox,
             plan,
             machine,
@@ -115,10 +124,6 @@ class Harness:
         )
         self._build = build_of(plan)
         self._environment: Environment | None = None
-        self._working: Checkout | None = None
-        self._new = False
-        """Whether the working checkout is as it was made."""
-        self._pristine: Checkout | None = None
         self.unexplained: frozenset[str] = frozenset()
         """Ids that the base reported though no file explains them: a change may report them too."""
         self._by_now: dict[str, str] = {}
@@ -128,9 +133,8 @@ class Harness:
 
     def check_out(self) -> None:
         """Write the base's files, which set-up and tests begin with. Done once; they do it when it was not."""
-        if not self.plan.absent and self._working is None:
-            self._checkout(self.workspace.base.draft(), fresh=False)
-            self._new = True
+        if not self.plan.absent:
+            self._checkouts.prepare()
 
     def setup(self) -> None:
         """Find or install what the tests need. Done once; ``run`` does it when it was not.
@@ -139,12 +143,7 @@ class Harness:
             SetupFailed: nothing can be tested.
         """
         if self._environment is None:
-            self._environment = self._installed()
-            if self._working is not None:  # what the tests may see of a set-up is in the environment
-                self._base_as_new()
-            self._events.emit(
-                "note", text="test environment", source=self._environment.source, notes=self._environment.notes
-            )
+            self._use(self._installed())
 
     def install(self) -> bool:
         """Take an installed environment in place of the user's own; false where there is none, and nothing changes."""
@@ -154,14 +153,21 @@ class Harness:
         try:
             found = self._installer.find(own=False)
         except SetupFailed as error:
-            self._events.emit("note", text="test environment", source=before.source, notes=[str(error)])
+            self._tell(replace(before, notes=(str(error),)))
             return False
         if found.source == "none":
             return False
-        self._environment = found
-        self._base_as_new()
-        self._events.emit("note", text="test environment", source=found.source, notes=found.notes)
+        self._use(found)
         return True
+
+    def _use(self, environment: Environment) -> None:
+        """From here on. What the tests may see of a set-up is in there, and not in the checkout."""
+        self._environment = environment
+        self._checkouts.tidy()
+        self._tell(environment)
+
+    def _tell(self, environment: Environment) -> None:
+        self._events.emit("note", text="test environment", source=environment.source, notes=environment.notes)
 
     def _installed(self) -> Environment:
         if self.plan.absent:
@@ -200,19 +206,16 @@ class Harness:
             fresh: in a checkout that is as if no run had touched it: contents, modes and ages, and nothing besides.
             wall_s: seconds after which it is stopped, where these are fewer than a command has.
         """
-        environment = self.environment
+        self.setup()
         if self.plan.absent:
             return self._without_run(SuiteStatus.NO_TESTS, self.plan.absent)
         strange = [test for test in selection if test.startswith("-")]
         if strange:  # they come from a model, and a runner would take them for options
             return self._without_run(SuiteStatus.NOT_RUN, f"{strange[0]!r} is no test id and no test file")
         invocation = TOOLCHAINS[self.plan.toolchain].invoke(self.plan, draft, selection, self._view)
-        place = Path(tempfile.mkdtemp(prefix=f"{name[:40]}-", dir=self._folder))
-        place.chmod(0o755)
-        checkout = self._checkout(draft, fresh=fresh)
-        limits = replace(self.limits, wall_s=min(self.limits.wall_s, wall_s or self.limits.wall_s))
-        finished, collected, late = self._execute(invocation, checkout, environment, place, limits=limits)
-        run = self._judge(invocation, draft, finished, collected, late)
+        place, checkout = self._place(name), self._checkout(draft, fresh=fresh)
+        ran = self._execute(invocation, checkout, place, limits=self._within(wall_s))
+        run = self._judge(draft, ran)
         self._events.emit("test_run", name=name, selection=tuple(selection), run=_summary(run))
         if self.plan.first and not draft.edits and run.status not in _JUDGED:
             self._give_up(run.detail)
@@ -240,23 +243,19 @@ class Harness:
         environment = self.environment
         plan = replace(self.plan, line=watch.line or self.plan.line)
         invocation = TOOLCHAINS[plan.toolchain].invoke(plan, draft, selection, self._view)
-        place = Path(tempfile.mkdtemp(prefix="watched-", dir=self._folder))
+        place = self._place("watched")
         files = place / "watch"
-        for folder in (place, files):
-            folder.mkdir(exist_ok=True)
-            folder.chmod(0o755)
+        files.mkdir(mode=0o755)
         for name, content in watch.files.items():
             (files / name).write_bytes(content)
         known = {**environment.env, **invocation.env}
         paths = {name: ":".join(filter(None, (first, known.get(name)))) for name, first in watch.paths.items()}
         seeing = replace(invocation, env={**invocation.env, **watch.env, **paths})
-        limits = replace(self.limits, wall_s=min(self.limits.wall_s, wall_s))
-        mounts = (Mount(files, WATCH),)
-        checkout = self._checkout(draft, fresh=True)
-        finished, collected, _ = self._execute(seeing, checkout, environment, place, mounts, limits)
-        seen = {"status": finished.end, "passed": 0, "failed": [], "seconds": round(finished.seconds, 3)}
+        checkout, mounts = self._checkouts.pristine(draft), (Mount(files, WATCH),)
+        ran = self._execute(seeing, checkout, place, mounts, limits=self._within(wall_s))
+        seen = {"status": ran.finished.end, "passed": 0, "failed": [], "seconds": round(ran.finished.seconds, 3)}
         self._events.emit("test_run", name="watched", selection=tuple(selection), run=seen)
-        return collected if finished.end is End.EXITED else replace(collected, reports={})
+        return ran.collected if ran.finished.end is End.EXITED else replace(ran.collected, reports={})
 
     def command(self, draft: Draft, argv: tuple[str, ...], wall_s: float, *, fresh: bool = False) -> Finished:
         """Run any other command on ``draft``, in the tests' environment.
@@ -265,18 +264,17 @@ class Harness:
             wall_s: seconds after which it is stopped.
             fresh: see ``run``.
         """
-        environment = self.environment
-        limits = replace(self.limits, wall_s=min(self.limits.wall_s, wall_s))
-        finished = self._run(argv, {}, self._checkout(draft, fresh=fresh), environment, (), limits=limits)
+        self.setup()
+        finished = self._run(argv, {}, self._checkout(draft, fresh=fresh), limits=self._within(wall_s))
         seconds, code = round(finished.seconds, 3), finished.exit_code
         self._events.emit("note", text="command", argv=argv, end=finished.end, exit_code=code, seconds=seconds)
         return finished
 
     def aside(self, draft: Draft, line: str, limits: Limits) -> Aside:
         """Run one shell line on ``draft`` in the tests' environment; what it changes in its fresh checkout is lost."""
-        environment = self.environment
-        checkout = self._checkout(draft, fresh=True)
-        finished = self._run(shell(line), {}, checkout, environment, (), limits=limits)
+        self.setup()
+        checkout = self._checkouts.pristine(draft)
+        finished = self._run(shell(line), {}, checkout, limits=limits)
         return Aside(finished, checkout.altered())
 
     def flaky(self, draft: Draft, before: TestRun, after: TestRun) -> tuple[str, ...]:
@@ -299,10 +297,7 @@ class Harness:
 
     def close(self) -> None:
         """Remove the checkouts, and let go of the environment."""
-        for checkout in (self._working, self._pristine):
-            if checkout is not None:
-                checkout.close()
-        self._working = self._pristine = None
+        self._checkouts.close()
         self._store.close()
 
     # ── inside ──
@@ -310,6 +305,9 @@ class Harness:
     @property
     def _view(self) -> str:
         return self.workspace.spec.view
+
+    def _within(self, wall_s: float | None) -> Limits:
+        return self.limits if wall_s is None else replace(self.limits, wall_s=min(self.limits.wall_s, wall_s))
 
     def _flips(self, draft: Draft, test: str) -> bool:
         return any(test in self.run(draft, (test,), "again", fresh=True).passed for _ in range(_RERUNS))
@@ -322,79 +320,51 @@ class Harness:
         yield from (test for test in tests if self._by_now[test] and self._by_now[test] == _reason(after, test))
 
     def _checkout(self, draft: Draft, *, fresh: bool) -> Checkout:
-        """One for the runs that may see what those before them left, and one that is as new each time."""
-        if fresh:
-            if self._pristine is None:
-                self._pristine = self.workspace.checkout(draft, "pristine")
-            else:
-                self._pristine.reset(draft)
-            return self._pristine
-        if self._working is None:
-            self._working = self.workspace.checkout(draft, "working")
-        else:
-            self._working.sync(draft)
-        self._new = False  # from here on it is the caller's
-        return self._working
+        return self._checkouts.pristine(draft) if fresh else self._checkouts.working(draft)
 
-    def _base_as_new(self) -> Checkout:
-        base = self.workspace.base.draft()
-        if self._working is None:
-            return self._checkout(base, fresh=False)
-        if not self._new:
-            self._working.reset(base)
-        self._new = False
-        return self._working
+    def _place(self, name: str) -> Path:
+        """A fresh folder for what one run leaves."""
+        place = Path(tempfile.mkdtemp(prefix=f"{name[:40]}-", dir=self._folder))
+        place.chmod(0o755)
+        return place
 
     def _execute(
         self,
         invocation: Invocation,
         checkout: Checkout,
-        environment: Environment,
         place: Path,
         more: tuple[Mount, ...] = (),
-        limits: Limits | None = None,
-    ) -> tuple[Finished, Collected, str]:
-        """
-        Returns:
-            The last says why the reports can't be used; then there are none.
-        """
-        folder = place / "report"
-        folder.mkdir()
-        self.sandbox.own(folder)
-        started = time.time()
-        try:
-            mounts = (Mount(folder, REPORTS, writable=True), *more)
-            log = place / "output.log"
-            argv = shell(_TELL_PLACE, f"{REPORTS}/{_PLACE}", *invocation.argv)
-            limits = limits or self.limits
-            limits = replace(limits, quiet_s=limits.quiet_s or _QUIET_S)
-            finished = self._run(argv, invocation.env, checkout, environment, mounts, log, limits)
-        finally:
-            self.sandbox.reclaim(folder)
+        *,
+        limits: Limits,
+    ) -> _Ran:
+        limits = replace(limits, quiet_s=limits.quiet_s or _QUIET_S)
+        argv = shell(_TELL_PLACE, f"{REPORTS}/{_PLACE}", *invocation.argv)
         reports, unreadable = {}, ""
-        try:
-            reports = _reports(folder, not_before=started - _CLOCK_SLACK_S)
-        except Unreadable as error:
-            unreadable = str(error)
-        finally:
-            remove_tree(folder)
+        with ReportFolder(place / "report", self.sandbox) as folder:
+            mounts, log = (folder.mount, *more), place / "output.log"
+            finished = self._run(argv, invocation.env, checkout, mounts, limits=limits, log=log)
+            try:
+                reports = folder.take()
+            except Unreadable as error:
+                unreadable = str(error)
         really = clean(reports.pop(_PLACE, b"")).strip()
         views = (self._view, *([really] if really.startswith("/") else []))
-        return finished, Collected(reports, finished.output, views), unreadable
+        return _Ran(invocation, finished, Collected(reports, finished.output, views), unreadable)
 
     def _run(
         self,
         argv: tuple[str, ...],
         env: Mapping[str, str],
         checkout: Checkout,
-        environment: Environment,
-        mounts: tuple[Mount, ...],
+        mounts: tuple[Mount, ...] = (),
+        *,
+        limits: Limits,
         log: Path | None = None,
-        limits: Limits | None = None,
     ) -> Finished:
         if self._build is not None:
             folder = f"{self._view}/{_BUILD_FOLDER}"
             argv, env = shell(_TAKE_UP, folder, BUILD, *argv), {self._build.variable: folder, **env}
+        environment = self.environment
         mounts = (*checkout.mounts, *environment.mounts, *mounts)
         command = Command(
             argv,
@@ -402,36 +372,29 @@ class Harness:
             env={**COMMON, **environment.env, **env},
             mounts=mounts,
             scratch=tuple(_scratch(mounts)),
-            limits=limits or self.limits,
+            limits=limits,
         )
         finished = self.sandbox.run(command, cancelled=self._cancelled, log=log)
         if not finished.ok:
             check_room(checkout.path)
         return finished
 
-    def _judge(
-        self,
-        invocation: Invocation,
-        draft: Draft,
-        finished: Finished,
-        collected: Collected,
-        unreadable: str,
-    ) -> TestRun:
-        report: Report | None = None
-        if not unreadable:
-            try:
-                report = self._read(draft, finished, collected)
-            except Unreadable as error:
-                unreadable = str(error)
-        status, detail = _verdict(finished, invocation, report, unreadable, collected.views)
+    def _judge(self, draft: Draft, ran: _Ran) -> TestRun:
+        invocation, finished = ran.invocation, ran.finished
+        report, unreadable = self._read(draft, ran)
+        status, detail = verdict.of_run(
+            finished, invocation.exits, report, unreadable, reports=invocation.structured, views=ran.collected.views
+        )
         if report is not None and status in (SuiteStatus.OK, SuiteStatus.FAILING):
             if draft.edits:
                 status, detail = self._explained(report, status)
             else:
                 self.unexplained |= report.unexplained
+        elif status in (SuiteStatus.INCONSISTENT, SuiteStatus.NOT_RUN):
+            detail += _untellable(draft)
         known = report or Report()
         return TestRun(
-            command=tuple(map(sound, invocation.shown or invocation.argv)),
+            command=invocation.shown or invocation.argv,
             status=status,
             outcomes=known.outcomes,
             messages=known.messages,
@@ -444,10 +407,17 @@ class Harness:
             isolation=self.sandbox.isolation.name,
         )
 
-    def _read(self, draft: Draft, finished: Finished, collected: Collected) -> Report | None:
+    def _read(self, draft: Draft, ran: _Ran) -> tuple[Report | None, str]:
+        """The report, or why what there is of it can't be used."""
+        if ran.unreadable:
+            return None, ran.unreadable
+        collected, finished = ran.collected, ran.finished
         if finished.log is not None and finished.total_bytes > len(finished.output):
             collected = replace(collected, output=finished.log.read_bytes())
-        return TOOLCHAINS[self.plan.toolchain].read(collected, draft)
+        try:
+            return TOOLCHAINS[self.plan.toolchain].read(collected, draft), ""
+        except Unreadable as error:
+            return None, str(error)
 
     def _explained(self, report: Report, status: SuiteStatus) -> tuple[SuiteStatus, str]:
         """Ids that the base did not report and that no file explains were made up."""
@@ -478,39 +448,12 @@ def _scratch(mounts: Sequence[Mount]) -> Iterator[str]:
             yield f"{mount.target}/{name}"
 
 
-def _verdict(
-    finished: Finished, invocation: Invocation, report: Report | None, unreadable: str, views: Sequence[str]
-) -> tuple[SuiteStatus, str]:
-    settled = verdict.of_process(finished, views)
-    if settled is not None:
-        return settled
-    code = finished.exit_code if finished.exit_code is not None else -1
-    if report is None and not unreadable and not invocation.structured:
-        return verdict.unstructured(code)
-    return verdict.structured(code, invocation.exits, report, unreadable)
-
-
-def _reports(folder: Path, *, not_before: float) -> dict[str, bytes]:
-    """The regular files of the report folder, by name; never through a link.
-
-    Raises:
-        Unreadable: too many, too large, or written before the run began.
-    """
-    found: dict[str, bytes] = {}
-    total = 0
-    for path in sorted(folder.iterdir()):
-        status = path.lstat()
-        if not stat.S_ISREG(status.st_mode):
-            continue
-        total += status.st_size
-        if total > _REPORT_BYTES or len(found) >= _REPORT_FILES:
-            raise Unreadable(f"the report is larger than {_REPORT_BYTES // 2**20} MiB or {_REPORT_FILES} files")
-        if status.st_mtime < not_before:
-            raise Unreadable("the report file is older than the run")
-        handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
-        with os.fdopen(handle, "rb") as file:
-            found[path.name] = file.read(_REPORT_BYTES + 1)
-    return found
+def _untellable(draft: Draft) -> str:
+    """What to think of where tests could not be told apart: a name that is no text stops most runners."""
+    names = [path for path in draft.paths() if is_test(path) and sound(path) != path]
+    if not names:
+        return ""
+    return f". The name of {listed(names, 3)} is no UTF-8, and many runners fail to write it down: give it another"
 
 
 def _summary(run: TestRun) -> Mapping[str, object]:

@@ -38,6 +38,31 @@ _NOT_FOUND: Final[Mapping[int, str]] = {
 Verdict = tuple[SuiteStatus, str]
 
 
+def of_run(
+    finished: Finished,
+    exits: Mapping[int, Exit],
+    report: Report | None,
+    unreadable: str,
+    *,
+    reports: bool,
+    views: Sequence[str],
+) -> Verdict:
+    """The verdict from all that is known.
+
+    Args:
+        exits, report, unreadable: see ``structured``.
+        reports: whether the runner was to write a report; else the exit code stands alone where there is none.
+        views: where the checkout is; see ``files.from_root``.
+    """
+    settled = of_process(finished, views)
+    if settled is not None:
+        return settled
+    code = finished.exit_code if finished.exit_code is not None else -1
+    if report is None and not unreadable and not reports:
+        return unstructured(code)
+    return structured(code, exits, report, unreadable)
+
+
 def of_process(finished: Finished, views: Sequence[str] = ()) -> Verdict | None:
     """The verdict where the process itself settles it, before any report is read.
 

@@ -124,6 +124,15 @@ def test_no_tests_and_could_not_run_are_neither_passed_nor_failed(
     assert run.passed == ({"test_calc.py::test_add"} if status is SuiteStatus.OK else set())
 
 
+def test_a_name_that_stops_the_runner_is_named(bench: MakeBench) -> None:
+    """pytest's writer of reports fails for a name that is no UTF-8."""
+    made = bench({"test_caf\udce9.py": "def test_a(): pass\n", **ADD})
+    run = made.harness.run(made.base)
+    assert run.status is not SuiteStatus.OK
+    assert "The name of test_caf\ufffd.py is no UTF-8" in run.detail, run.detail
+    assert run.model_dump_json()
+
+
 def test_a_change_may_bring_the_first_tests_of_a_project(bench: MakeBench) -> None:
     files = {"calc.py": ADD["calc.py"]}
     made = bench(files)
