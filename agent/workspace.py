@@ -29,6 +29,8 @@ from sandbox.types import Mount, Sandbox
 
 T = TypeVar("T")
 
+CHECKOUTS = "checkouts"
+"""Where they are, in a run's folder."""
 _FOLDER_MODE = 0o755
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
@@ -84,7 +86,7 @@ class Workspace:
         """
         if not _NAME.match(name):
             raise ValueError(f"{name!r} is no name for a checkout")
-        path = Path(self.spec.work_dir) / "checkouts" / name
+        path = Path(self.spec.work_dir) / CHECKOUTS / name
         path.mkdir(parents=True)
         checkout = Checkout(self, path)
         self._open.append(checkout)

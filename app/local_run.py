@@ -6,7 +6,7 @@ import secrets
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -23,13 +23,16 @@ from agent.local import apply, came_with_repository, clone_local
 from agent.model.client import for_run
 from agent.tree import BaseTree
 from agent.types import BROKEN_OFF, ChangeSet, Commands, Mode, Plan, RunResult, RunSpec, Task
-from app.aging import DAY_S, remove_old
+from agent.workspace import CHECKOUTS
+from app.aging import DAY_S, older, remove_old
 from app.machine import Machine, this_machine
 from app.settings import EngineSettings, load
 from app.terminal import Terminal
 from sandbox import open_sandbox, remove_tree
 
 PATCH = "change.patch"
+_REMOVING_S = 600.0
+"""A run that has told how it ended so long ago no longer removes anything itself."""
 
 
 @dataclass(frozen=True)
@@ -83,11 +86,14 @@ def run(
     listeners: tuple[Listener, ...] = (),
     cancelled: Callable[[], bool] = lambda: False,
     asker: Asker = NOBODY,
+    tell: Callable[[LocalRun], None] = lambda run: None,
 ) -> LocalRun:
     """Carry out ``wish`` on a copy of ``repository``'s last commit.
 
     Args:
         asker: hears the answer to a question.
+        tell: hears how it ended before the checkouts are removed, which takes a while on a slow disk. What is left of
+            them where that is interrupted is removed by a later run.
 
     Raises:
         UserError: no git repository, no commit, or one that is too large.
@@ -99,7 +105,15 @@ def run(
         spec = _spec(settings, repository.resolve(), wish)
     folder = Path(spec.work_dir)
     record.keep_spec(folder, spec)
-    result = pipeline.run(
+    told: list[LocalRun] = []
+
+    def hand_over(result: RunResult) -> None:
+        replace_file(folder / record.RESULT, result.model_dump_json(indent=2).encode())
+        git_dir = Path(spec.git_dir)
+        told.append(LocalRun(folder, git_dir, result, _keep_patch(folder, git_dir, result)))
+        tell(told[0])
+
+    pipeline.run(
         spec,
         make_model=partial(for_run, spec),
         sandbox=sandbox,
@@ -107,10 +121,18 @@ def run(
         listeners=listeners,
         cancelled=cancelled,
         asker=asker,
+        hand_over=hand_over,
     )
-    replace_file(folder / record.RESULT, result.model_dump_json(indent=2).encode())
-    git_dir = Path(spec.git_dir)
-    return LocalRun(folder, git_dir, result, _keep_patch(folder, git_dir, result))
+    _sweep(folder.parent)
+    return told[0]
+
+
+def _sweep(runs: Path) -> None:
+    """Remove the checkouts of runs that were interrupted after they had told how they ended."""
+    for left in runs.glob(f"*/{CHECKOUTS}/*"):
+        if older(left.parents[1] / record.RESULT, _REMOVING_S):
+            with suppress(OSError):
+                remove_tree(left)
 
 
 def _spec(settings: EngineSettings, origin: Path, wish: Wish) -> RunSpec:

@@ -6,7 +6,9 @@ files the next one can hold; one that does not is tried with fewer, and a file t
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Collection, Iterator, Sequence
+from itertools import takewhile
 from typing import Final
 
 from agent.tree import Draft
@@ -21,6 +23,8 @@ _LEAST: Final = 0.05
 _FIRST: Final = 3
 """Test files that show whether the tests can be judged in parts at all."""
 _FIRST_SHARE: Final = 0.5
+_TRIES: Final = 3
+"""One slice may take this part of what is left: a slow file at the head keeps no other from being run."""
 _JUDGED: Final = (SuiteStatus.OK, SuiteStatus.FAILING)
 
 RunSlice = Callable[[Sequence[str], float], TestRun]
@@ -62,7 +66,7 @@ class Slices:
         size = 1
         while pending and self._left > floor:
             chosen, pending = pending[:size], pending[size:]
-            limit = (self._left - floor + self._seconds * _LEAST / 2) / 2
+            limit = (self._left - floor + self._seconds * _LEAST / 2) / _TRIES
             run = self._run(chosen, limit)
             self._left -= run.seconds
             if run.status in _JUDGED:
@@ -126,9 +130,29 @@ class PartialBase:
             reached: test files that the change reaches, the nearest first.
         """
         changed = [path for path in draft.edits if path in draft and _is_test_file(path)]
-        self._slices.measure([*changed, *reached])
+        self._slices.measure([*changed, *nearest(reached, draft.edits)])
         new = (path for path in changed if path not in draft.base.entries)
         return tuple(path for path in (*self._slices.files, *new) if path in draft)
+
+
+def nearest(reached: Sequence[str], changed: Collection[str]) -> list[str]:
+    """Test files called like a changed file, then those that share most of its folders; else in their order."""
+    stems = {_stem(path) for path in changed}
+
+    def far(path: str) -> tuple[bool, int]:
+        return _stem(path) not in stems, -max((_shared(path, other) for other in changed), default=0)
+
+    return sorted(reached, key=far)
+
+
+def _shared(one: str, other: str) -> int:
+    """How many folders from the root the two paths have in common."""
+    pairs = zip(one.split("/")[:-1], other.split("/")[:-1], strict=False)
+    return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
+
+
+def _stem(path: str) -> str:
+    return re.sub(r"^test_|[._-]?(tests?|spec)$", "", path.rpartition("/")[2].partition(".")[0])
 
 
 def test_files(draft: Draft) -> Iterator[str]:

@@ -86,6 +86,7 @@ class _Progress:
             self._console.print(f"    not accepted: {len(event['problems'])} problem(s), going back to work")
         elif kind == "decision" and "outcome" in event:
             self.end_stage()
+            self._status.stop()  # what follows is the result
 
     def _now(self, what: str) -> None:
         self._status.update(f"{self._stage}{' · ' + escape(cleaned(what)) if what else ''}")

@@ -85,8 +85,19 @@ def run_command(
     else:
         wish = local_run.Wish(_task(task), mode="plan" if plan_only else "work")
     wish = replace(wish, test_command=test_command or wish.test_command)
+    stop, code = Stop(), list[int]()
+
+    def tell(run: local_run.LocalRun) -> None:
+        code.append(_told(run, repo, apply, as_json=as_json))
+        stop.leaves(code[0])
+
     with display.progress(console) as listener:
-        run = local_run.run(settings, repo, wish, listeners=(listener,), cancelled=Stop())
+        local_run.run(settings, repo, wish, listeners=(listener,), cancelled=stop, tell=tell)
+    return code[0]
+
+
+def _told(run: local_run.LocalRun, repo: Path, apply: bool | None, *, as_json: bool) -> int:
+    """Bring the change in, print how the run ended, and give the exit code."""
     applied, trouble = _bring_in(run, repo, apply)
     if as_json:
         click.echo(_json(run, applied))
@@ -111,17 +122,24 @@ def _resumed(settings: EngineSettings, run: str, task: str, revise: str, plan_on
 
 class Stop:
     """The first Ctrl-C ends the run with its work kept, and so does a terminal that closes or whoever ends us politely;
-    the second ends us."""
+    the second ends us. Once all is told, the first one does."""
 
     def __init__(self) -> None:
         self._asked = False
+        self._code: int | None = None
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, self._on_signal)
 
     def __call__(self) -> bool:
         return self._asked
 
+    def leaves(self, code: int) -> None:
+        """All is told and kept: from now on a signal ends us with this code, whatever is still being cleared away."""
+        self._code = code
+
     def _on_signal(self, number: int, frame: object) -> None:
+        if self._code is not None:
+            os._exit(self._code)
         if self._asked:
             raise KeyboardInterrupt
         self._asked = True

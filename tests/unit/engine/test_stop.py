@@ -78,6 +78,42 @@ def test_a_signal_ends_the_run_and_keeps_its_result(desk: Desk, scripted: MakeMo
     assert desk.repository.git("status", "--short") == ""
 
 
+def test_all_is_told_before_the_checkouts_are_removed(
+    desk: Desk, scripted: MakeModel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And who does not wait for that leaves something that a later run removes."""
+    env = {"OPENAI_BASE_URL": scripted(), "OPENAI_API_KEY": KEY, "OPENAI_MODEL": "m"}
+    for name, value in (env | {"GRAFTSMITH_STATE_DIR": str(desk.state)}).items():
+        monkeypatch.setenv(name, value)
+    settings = load(EngineSettings, env_file=None)
+    wish = local_run.Wish(Task(title="Count every item"), test_command=desk.test)
+    there: list[str] = []
+
+    def tell(run: local_run.LocalRun) -> None:
+        there.extend(path.name for path in (run.folder / "checkouts").iterdir())
+        assert RunResult.model_validate_json((run.folder / "result.json").read_bytes()) == run.result
+
+    ran = local_run.run(settings, desk.repository.path, wish, tell=tell)
+    assert (there, list((ran.folder / "checkouts").iterdir())) == (["working"], [])
+    left = ran.folder / "checkouts" / "working" / "a"
+    left.mkdir(parents=True)
+    local_run.run(settings, desk.repository.path, local_run.Wish(Task(title="?"), mode="ask"))
+    assert left.exists(), "its own process may still be at it"
+    os.utime(ran.folder / "result.json", (0, 0))
+    local_run.run(settings, desk.repository.path, local_run.Wish(Task(title="?"), mode="ask"))
+    assert not left.exists()
+
+
+def test_once_all_is_told_a_signal_ends_us_as_it_was_told() -> None:
+    code = (
+        "import os, signal\nfrom app.commands.run import Stop\nstop = Stop()\nstop.leaves(5)\n"
+        "os.kill(os.getpid(), signal.SIGINT)\nprint('still there')"
+    )
+    root = Path(local_run.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (5, ""), done.stderr
+
+
 def test_a_signal_in_the_middle_of_a_line(desk: Desk, capfd: pytest.CaptureFixture[str]) -> None:
     class Interrupted(io.RawIOBase):
         def writable(self) -> bool:

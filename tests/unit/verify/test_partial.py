@@ -17,7 +17,7 @@ from agent.measure import Measure
 from agent.tools.base import Claim
 from agent.types import Outcome, SuiteStatus, TestOutcome, TestRun
 from agent.verify.baseline import Baseline, Shelf
-from agent.verify.partial import PartialBase, Slices
+from agent.verify.partial import PartialBase, Slices, nearest
 from agent.verify.static import Linters
 from app.commands import display
 from app.report import measured, words
@@ -50,6 +50,11 @@ def test_slices_stay_within_their_time_and_lose_no_file(costs: list[float], seco
     assert len(slices.files) + slices.left == len(known)
     measured = [test for run in slices.runs for test in run.outcomes]
     assert sorted(measured) == sorted(slices.files)
+
+
+def test_the_nearest_come_first() -> None:
+    reached = ["geometry/tests/test_a.py", "pk/solvers/test_b.py", "pk/util/tests/test_c.py", "z/test_misc.py"]
+    assert nearest(reached, ["pk/util/misc.py"]) == [reached[3], reached[2], reached[1], reached[0]]
 
 
 def test_the_files_that_end_are_compared_and_the_others_counted(bench: MakeBench) -> None:
