@@ -2,54 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Sequence
 
 import numpy as np
 
 from agent.context.issue import read_issue
-from agent.context.lexical import Lexical, query_of
+from agent.context.lexical import Lexical, damped, query_of
 from agent.context.names import plain
 from agent.context.page import numbered
 from agent.context.search import FunctionHit, SearchResult
+from agent.context.signals import fit_of_tests
 from agent.index.index import Index
-from agent.index.record import Record, Symbol
+from agent.index.record import Symbol
+from agent.index.words import words
 
 NAMED = 3
 """So many of the best functions say what the documentation is searched for, and which tests are named."""
 
-_TEST_LINES, _EXAMPLE_LINES = 12, 40
-"""No more tests than this are named, and no longer example is shown."""
+_TEST_FILES, _OF_ONE_FILE = 5, 3
+"""No more files with tests, and tests of one, are named."""
+
+_TEST_NAME = re.compile(r"(?:^|\.)_*[Tt]est[^.]*$|[a-z0-9]_?[Tt]est$")
+"""What is a test by its name; everything else in their files may be a helper."""
+
+_EXAMPLE_LINES = 40
+"""No longer example is shown."""
 
 _AROUND, _CALLERS, _CALLEES, _HOMES = 4, 4, 6, 4
 """So many of the functions shown get their surroundings: that many callers and callees of each, and places where a
 constant that the task names is defined."""
 
 
-def tests(index: Index, result: SearchResult) -> str:
-    """Tests that name the best functions and import their files, as places to look and to imitate."""
-    graph = index.graph
-    lines: dict[str, None] = {}
-    for hit in result.functions[:NAMED]:
-        covering = {reach.path for reach in index.tests_for([hit.path])}
-        for path, record, names in _users(index, hit.name.rpartition(".")[2], graph.tests):
-            if path in covering:
-                lines.update(dict.fromkeys(f"{path}: {name}" for name in names[:3] if name and record.symbols))
-    if not lines:
-        lines.update((f"{reach.path}", None) for reach in index.tests_for([hit.path for hit in result.files[:1]])[:5])
-    return "\n".join(list(lines)[:_TEST_LINES])
-
-
-def _users(index: Index, name: str, files: Iterable[int]) -> list[tuple[str, Record, list[str]]]:
-    """(path, record, names of the functions) in ``files`` that have the word ``name``."""
-    chunks, _ = index.corpus.of_word(name)
-    wanted = frozenset(files)
-    found: dict[int, list[str]] = {}
-    for chunk in chunks.tolist():
+def tests(index: Index, result: SearchResult, own: Sequence[FunctionHit], text: str) -> str:
+    """Tests that name the best functions and import their files, as places to look and to imitate: those that fit the
+    task ``text`` best first, after those of a source file's ``own``."""
+    graph, short = index.graph, [hit.name.rpartition(".")[2] for hit in result.functions[:NAMED]]
+    stems = index.corpus.vocabulary.stems
+    scores = fit_of_tests(index, damped(query_of(stems.of(words(text))), query_of(stems.of(short))))
+    found: dict[int, None] = {}
+    for hit, name in zip(result.functions[:NAMED], short, strict=True):
+        covering = {graph.number[reach.path] for reach in index.tests_for([hit.path])}
+        chunks, _ = index.corpus.of_word(name)
+        found |= dict.fromkeys(chunk for chunk in chunks.tolist() if index.piece(chunk)[0] in covering)
+    lines: dict[int, dict[str, None]] = {}
+    for chunk in sorted(found, key=lambda chunk: (-scores[chunk], *index.piece(chunk))):
         file, piece = index.piece(chunk)
-        if file in wanted:
-            symbol = index.records[file].symbols[piece.symbol].name if piece.symbol >= 0 else ""
-            found.setdefault(file, []).append(symbol)
-    return [(index.paths[file], index.records[file], names) for file, names in sorted(found.items())]
+        names = lines.setdefault(file, {})
+        name = index.records[file].symbols[piece.symbol].name if piece.symbol >= 0 else ""
+        if _TEST_NAME.search(name) and len(names) < _OF_ONE_FILE:
+            names[name] = None
+    told = [f"{hit.path}: {hit.name}" for hit in own[:_OF_ONE_FILE]]
+    told += [f"{index.paths[file]}: {', '.join(names)}".removesuffix(": ") for file, names in lines.items()]
+    told = told or [reach.path for reach in index.tests_for([hit.path for hit in result.files[:1]])]
+    return "\n".join(told[:_TEST_FILES])
 
 
 def constants(index: Index, text: str) -> str:

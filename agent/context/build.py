@@ -7,13 +7,12 @@ stands inside fences.
 from __future__ import annotations
 
 import math
-from bisect import bisect
 from collections.abc import Mapping, Sequence
 
-from agent.context import around
+from agent.context import around, pieces
 from agent.context.documents import asked, documents
 from agent.context.overview import conventions, facts
-from agent.context.page import Page, line, numbered
+from agent.context.page import Page, numbered
 from agent.context.rerank import rerank
 from agent.context.search import FunctionHit, SearchResult, search
 from agent.context.semantic import Meaning
@@ -36,14 +35,11 @@ _LONG, _EXCERPT, _EXCERPTS = 0.6, 0.2, 3
 """A function that would take more than the first share of its section is shown in part, with at most the second
 share of what is left, and only where it is among so many of the best."""
 
-_SMALLEST, _NOTE = 24, 12
-"""Tokens: no function with its heading takes less than the first; a note of what is left out takes the second."""
+_SMALLEST = 24
+"""Tokens; no function with its heading takes less."""
 
 _EXAMPLE = 0.1
 """Share of the budget that must be left for an example."""
-
-_IMPORT_LINES = 25
-"""No longer imports are shown."""
 
 
 def build(
@@ -86,8 +82,10 @@ def render(
     wants_documents = asked(text)
     reserved = budget_tokens * (_TESTS + _NEIGHBOURS + wants_documents * _DOCUMENTS)
     least = max((hit.score for hit in result.functions), default=0.0) - margin
-    shown = _functions(index, result, page, page.left - reserved, least)
-    page.add_fenced("tests", "tests that cover this code", around.tests(index, result), _TESTS)
+    own = [hit for hit in result.functions if pieces.is_inner_test(index, hit)]
+    result = result._replace(functions=tuple(hit for hit in result.functions if hit not in own))
+    shown = _functions(index, result, page, page.left - reserved, least, text)
+    page.add_fenced("tests", "tests that cover this code", around.tests(index, result, own, text), _TESTS)
     if wants_documents:
         names = [hit.name for hit in result.functions[: around.NAMED]]
         found = documents(index, text, names)
@@ -107,7 +105,9 @@ def query(task: Task) -> str:
 # ── functions ────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _functions(index: Index, result: SearchResult, page: Page, room: float, least: float) -> list[FunctionHit]:
+def _functions(
+    index: Index, result: SearchResult, page: Page, room: float, least: float, text: str
+) -> list[FunctionHit]:
     """The functions that are worth their tokens, one fence for all, in the order of the ranking, grouped by file.
 
     One below ``least`` is not shown unless it is among the first, and what it would have taken goes to no other: that
@@ -117,18 +117,19 @@ def _functions(index: Index, result: SearchResult, page: Page, room: float, leas
     long = int(room * _LONG)
     rank = {hit: at for at, hit in enumerate(result.functions)}
     best = result.functions[0].path if result.functions else ""
+    whole = asked(text)
     blocks: dict[str, dict[int, str]] = {}
     shown: list[FunctionHit] = []
     for hit in sorted(result.functions, key=_worth):
         if room < _SMALLEST:
             break
         lines = index.text(hit.path).split("\n")
-        body = numbered(lines, range(hit.start, hit.end + 1))
+        body = numbered(lines, range(hit.start, hit.end + 1) if whole else pieces.lines_of(lines, hit))
         if estimate_tokens(body) > long:
-            body = _excerpt(lines, hit, int(room * _EXCERPT)) if rank[hit] < _EXCERPTS else ""
+            body = pieces.excerpt(index, text, lines, hit, int(room * _EXCERPT)) if rank[hit] < _EXCERPTS else ""
         there = blocks.get(hit.path, {})
-        imports = _imports(index, hit.path, lines) if hit.path == best and not there else {}
-        header = {start: text for start, text in _class_header(index, hit).items() if start not in there}
+        imports = pieces.imports(index, hit.path, lines) if hit.path == best and not there else {}
+        header = {at: line for at, line in pieces.class_heading(index, hit, lines).items() if at not in there}
         new = {**imports, **header, hit.start: body}
         cost = estimate_tokens("\n".join([*([] if there else [f"== {hit.path}"]), *new.values(), ""]))
         if body and cost <= room:
@@ -138,8 +139,8 @@ def _functions(index: Index, result: SearchResult, page: Page, room: float, leas
             blocks[hit.path] = there | new
             shown.append(hit)
     shown.sort(key=rank.__getitem__)
-    text = "\n".join(_section(path, blocks[path]) for path in dict.fromkeys(hit.path for hit in shown))
-    page.add_fenced("code", "ranked code, best first", text, 1.0)
+    code = "\n".join(_section(path, blocks[path]) for path in dict.fromkeys(hit.path for hit in shown))
+    page.add_fenced("code", "ranked code, best first", code, 1.0)
     return shown
 
 
@@ -150,41 +151,3 @@ def _worth(hit: FunctionHit) -> float:
 
 def _section(path: str, blocks: Mapping[int, str]) -> str:
     return f"== {path}\n" + "\n".join(blocks[start] for start in sorted(blocks))
-
-
-def _excerpt(lines: Sequence[str], hit: FunctionHit, tokens: int) -> str:
-    """The beginning of a long function, as much as fits, and how much is missing."""
-
-    def shown(last: int) -> str:
-        return numbered(lines, range(hit.start, last + 1))
-
-    longer = range(hit.start + 1, hit.end + 1)
-    last = hit.start + bisect(longer, tokens - _NOTE, key=lambda end: estimate_tokens(shown(end)))
-    if estimate_tokens(shown(last)) > tokens:
-        return ""
-    return f"{shown(last)}\n      [… lines {last + 1}–{hit.end} of {hit.name} left out]"
-
-
-def _class_header(index: Index, hit: FunctionHit) -> dict[int, str]:
-    """Line number → first line of the class that a method stands in; empty for other functions, and where a method says
-    itself what it belongs to, as in Go."""
-    owner = hit.name.rpartition(".")[0]
-    if not owner:
-        return {}
-    record = index.records[index.graph.number[hit.path]]
-    symbol = next((s for s in record.symbols if s.name == owner and s.start <= hit.start <= s.end), None)
-    return {symbol.start: line(symbol.start, symbol.signature)} if symbol is not None else {}
-
-
-def _imports(index: Index, path: str, lines: Sequence[str]) -> dict[int, str]:
-    """Line number → the imports at the top of a file, whole; empty where there are none, or too many lines.
-
-    Without them most additions to a file take a look at it first.
-    """
-    record = index.records[index.graph.number[path]]
-    body = min((symbol.start for symbol in record.symbols if symbol.kind != "variable"), default=len(lines) + 1)
-    at = [one.line for one in record.imports if one.line < body]
-    if not at:
-        return {}
-    last = next((n for n in range(max(at), body) if not lines[n - 1].strip()), body) - 1
-    return {min(at): numbered(lines, range(min(at), last + 1))} if last - min(at) < _IMPORT_LINES else {}

@@ -6,7 +6,7 @@ Documentation is no candidate of the ranking, which looks for code; without this
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 
@@ -14,8 +14,9 @@ from agent.context.issue import read_issue
 from agent.context.lexical import Lexical, damped, query_of
 from agent.context.names import plain
 from agent.context.page import numbered
+from agent.context.telling import NAMED, Telling
 from agent.index.index import Index
-from agent.index.words import Stems, words
+from agent.index.words import words
 from agent.paths import is_prose
 
 _ASKED = re.compile(
@@ -36,8 +37,6 @@ _AS_GOOD = 0.75
 """Share of the best chunk's score that the second one must reach."""
 _BEFORE, _AFTER = 2, 6
 _NEWEST = 6
-_NAMED = 3.0
-"""How much more a name says than another word."""
 
 
 def asked(text: str) -> bool:
@@ -67,20 +66,18 @@ def _places(
     stems = index.corpus.vocabulary.stems
     issue = read_issue(query)
     exact = frozenset(plain(issue.said or names))
-    wanted = damped(query_of(stems.of(words(issue.text))), query_of(stems.of(exact), times=_NAMED))
+    wanted = damped(query_of(stems.of(words(issue.text))), query_of(stems.of(exact), times=NAMED))
     is_document = np.array([is_prose(path) and path not in without for path in index.paths], bool)
     is_document[list(index.graph.tests)] = False
     lexical = Lexical(index.corpus, is_document)
     scores = lexical.score(wanted).chunks
-    weight = {stem: lexical.rarity(stem) for stem in wanted}
+    telling = Telling.of(wanted, exact, lexical)
     best: list[tuple[float, int, int]] = []
     for at in np.argsort(-scores, kind="stable")[:_PIECES].tolist():
         if scores[at] > _AS_GOOD * np.max(scores):
             file, piece = index.piece(at)
             lines = index.text(index.paths[file]).split("\n")[piece.start - 1 : piece.end]
-            best += [
-                (-_said(set(words(line)), exact, stems, weight), file, piece.start + i) for i, line in enumerate(lines)
-            ]
+            best += [(-telling.said(line), file, piece.start + i) for i, line in enumerate(lines)]
     found: dict[str, list[tuple[int, int]]] = {}
     for _, file, line in sorted(best):
         spans = found.setdefault(index.paths[file], [])
@@ -89,12 +86,6 @@ def _places(
         if sum(map(len, found.values())) == _PLACES:
             break
     return found
-
-
-def _said(line: Collection[str], exact: Collection[str], stems: Stems, weight: Mapping[str, float]) -> float:
-    """How much a line with these words says of the query."""
-    rarest = {word: max((weight.get(stem, 0.0) for stem in stems(word)), default=0.0) for word in line}
-    return sum(value * (_NAMED if word in exact else 1.0) for word, value in rarest.items())
 
 
 def _newest(lines: Sequence[str]) -> int:

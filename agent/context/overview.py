@@ -16,7 +16,9 @@ CONVENTIONS = ("AGENTS.md", "CLAUDE.md", ".github/copilot-instructions.md", "CON
 """Where a project says how it wants to be changed, the most specific first."""
 
 _WISHES = re.compile(
-    r"change ?log|\bchanges\.|news ?fragment|towncrier|release notes?|doc ?strings?|type (?:hint|annot)", re.I
+    r"change ?log|\bchanges\.(?:md|rst|txt)\b|news ?fragment|towncrier|release notes?|doc ?strings?"
+    r"|type (?:hint|annot)",
+    re.I,
 )
 _WISHES_SHOWN = 6
 

@@ -61,9 +61,8 @@ def gather(
         history: earlier commits, newest first.
         meaning: similarity (C) of each chunk.
     """
-    wanted = np.ones(len(index.paths), bool)
-    wanted[list(index.graph.tests)] = False
-    lexical = index.cached("lexical", lambda: Lexical(index.corpus, wanted))
+    wanted = _but_tests(index)
+    lexical = whole_of(index)
     queries = _queries(issue, index.corpus.vocabulary.stems)
     scores = {name: lexical.score(query) for name, query in queries.items()}
     files = {
@@ -81,6 +80,17 @@ def gather(
     files = {name: (values * keep).astype(np.float32) for name, values in files.items()}
     whole, title, prose = scores["whole"], scores["title"], scores["prose"]
     return Evidence(index, issue, lexical, whole, title, prose, queries["whole"], queries["title"], files)
+
+
+def _but_tests(index: Index) -> np.ndarray:
+    wanted = np.ones(len(index.paths), bool)
+    wanted[list(index.graph.tests)] = False
+    return wanted
+
+
+def whole_of(index: Index) -> Lexical:
+    """BM25 over everything but tests."""
+    return index.cached("lexical", lambda: Lexical(index.corpus, _but_tests(index)))
 
 
 def _queries(issue: Issue, stems: Stems) -> dict[str, Query]:
@@ -180,19 +190,24 @@ _BEST_TESTS, _BEST_FILES = 8, 10
 """So many of the best tell what they import."""
 
 
+def fit_of_tests(index: Index, query: Mapping[str, float]) -> Floats:
+    """How well each chunk (C) of a test fits ``query``; 0 for all others."""
+
+    def make() -> Lexical:
+        tests = np.zeros(len(index.paths), bool)
+        tests[list(index.graph.tests)] = True
+        return Lexical(index.corpus, tests)
+
+    return index.cached("tests", make).score(query).chunks
+
+
 def through_tests(index: Index, query: Mapping[str, float]) -> Floats:
     """Files that the best matching tests import or are named after."""
     graph = index.graph
     out = np.zeros(len(index.paths), np.float32)
     if not graph.tests:
         return out
-
-    def make() -> Lexical:
-        tests = np.zeros(len(index.paths), bool)
-        tests[list(graph.tests)] = True
-        return Lexical(index.corpus, tests)
-
-    scores = index.cached("tests", make).score(query).chunks
+    scores = fit_of_tests(index, query)
     order = np.argsort(-scores, kind="stable")[:_BEST_TESTS]
     for chunk in order.tolist():
         file = int(index.corpus.chunk_file[chunk])

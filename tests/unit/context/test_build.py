@@ -149,6 +149,48 @@ def test_a_class_stands_before_its_methods_and_imports_before_all(tmp_path: Path
     assert "RATE" not in text
 
 
+def test_a_class_tells_what_it_is_for_and_the_constants_that_the_method_names(tmp_path: Path) -> None:
+    doc = "".join(f"        Line {n} of what it does.\n" for n in range(20))
+    tree = {
+        "shop.py": 'class Cart:\n    """Holds items.\n\n    For long.\n    """\n\n    RATES = {\n        1: 2,\n    }\n'
+        "    OTHER = 3\n\n    def total_price(self):\n"
+        f"        '''Adds up.\n\n{doc}        '''\n        return self.RATES[1]\n"
+    }
+    index = index_of(tmp_path, tree)
+    text = build(index, Task(title="Cart.total_price is wrong"), 4000, "seed")
+    for part in (
+        '    2     """Holds items.\n',
+        "    7     RATES = {\n",
+        "    9     }\n",
+        "   15         Line 0",
+        "…\n   35",
+    ):
+        assert part in text, text
+    assert "OTHER" not in text and "Line 1 " not in text and "   36         return self.RATES[1]" in text
+    assert "Line 19" in build(index, Task(title="Cart.total_price: wrong docstring"), 4000, "seed")
+
+
+def test_of_a_long_function_what_the_task_is_about_is_shown(tmp_path: Path) -> None:
+    lines = [f"    cart.step_{n}()" for n in range(400)]
+    lines[300] = "    raise Overflow('zebra')"
+    tree = {"shop.py": "def total_price(cart):\n" + "\n".join(lines) + "\n"}
+    text = build(index_of(tmp_path, tree), Task(title="total_price tells of a `zebra`"), 1500, "seed")
+    assert "    1 def total_price" in text and "  302     raise Overflow" in text and "  300 " in text
+    assert "of 401 lines of total_price left out]" in text and "  250 " not in text
+
+
+def test_the_tests_that_fit_the_task_come_first_and_no_helper(tmp_path: Path) -> None:
+    head = "from shop.cart import Cart\n\n\ndef "
+    tests = {
+        "tests/test_a.py": f"{head}total_price(): pass\n\n\ndef test_other():\n    Cart().total_price()\n",
+        "tests/test_b.py": f"{head}test_zebra():\n    Cart().total_price('zebra')\n",
+    }
+    text = build(index_of(tmp_path, {**TREE, **tests}), Task(title="`total_price` of a zebra"), 4000, "seed")
+    told = text.partition("tests that cover this code\n")[2].partition("\ntests ")[0].splitlines()
+    assert told[0] == "tests/test_b.py: test_zebra"
+    assert sorted(told[1:]) == ["tests/test_a.py: test_other", "tests/test_cart.py: test_total_price"]
+
+
 def test_a_method_that_stands_in_no_class_gets_no_heading(tmp_path: Path) -> None:
     tree = {
         "go.mod": "module x\n",
@@ -157,7 +199,7 @@ def test_a_method_that_stands_in_no_class_gets_no_heading(tmp_path: Path) -> Non
     }
     text = build(index_of(tmp_path, tree), Task(title="TotalPrice of a Cart is wrong"), 4000, "seed")
     assert "   14 func (c *Cart) TotalPrice()" in text
-    assert '    4 \t"fmt"' in text
+    assert '    3 import (\n    4 \t"fmt"' in text
     assert "    7 " not in text
 
 
