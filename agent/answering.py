@@ -37,10 +37,12 @@ def questions(run: Run, stack: ExitStack, asker: Asker) -> Ending:
         )
         question: str = run.spec.task.title
         while question:
+            asked = conversation.messages[-1]
             answer(run, conversation, context, asker)
             question = asker.more(run.answer)
             if question:
                 run.events.emit("question", text=question)
+                conversation.settle(before=asked)  # the next one may go on from this one, hardly from those before
                 conversation.say(question)
     return endings.answered()
 

@@ -15,6 +15,7 @@ What comes before the first reply (the rules, the task) stays as it is, and so d
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Collection, Iterable, Sequence
 
 from agent.context.fence import fence
@@ -61,6 +62,12 @@ def cut_back(
     out = _shortened(out, len(out) - newest, excess(), count, kept)
     out = _digested(out, excess(), count, kept, seed)
     return _shortened(out, len(out), excess(), count, kept)
+
+
+def settled(messages: Sequence[Message], end: int, count: Counter) -> list[Message]:
+    """``messages`` with every large result before ``end`` cut to its beginning: what was looked up for a question that
+    is answered, and would be sent again with each call for the next ones."""
+    return _shortened(messages, end, sys.maxsize, count, ())
 
 
 def _shortened(

@@ -17,7 +17,7 @@ from agent import prompts, tools
 from agent.budget import DEFAULT_ROOM, Meter
 from agent.errors import GraftsmithError
 from agent.events import Events
-from agent.history import cut_back, tokens
+from agent.history import cut_back, settled, tokens
 from agent.model.errors import ContextTooLong
 from agent.model.tokens import estimate_tokens
 from agent.model.types import Finish, JsonSchema, Message, Model, OnText, Reply, ToolCall, ToolSpec
@@ -98,6 +98,11 @@ class Conversation:
         if after < before:
             self.events.emit("decision", cut_back={"from": before, "to": after})
         return after < before
+
+    def settle(self, before: Message) -> None:
+        """Of what was looked up before a message, only the beginnings are sent from now on: once, so that a provider's
+        cache is lost once."""
+        self.messages = settled(self.messages, self.messages.index(before), _count)
 
     def keep(self, what: str) -> None:
         """The newest message stays when room is made, in place of the one that was kept as ``what`` before."""

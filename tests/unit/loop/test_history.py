@@ -9,7 +9,7 @@ from functools import cache
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from agent.history import cut_back, tokens
+from agent.history import cut_back, settled, tokens
 from agent.model.tokens import estimate_tokens
 from agent.model.types import Message, ToolCall
 
@@ -145,3 +145,12 @@ def test_at_last_the_newest_results_are_shortened() -> None:
     cut = cut_back(messages, 500, COUNT)
     assert "left out" in cut[-1].content
     assert cut[:-1] == messages[:-1]
+
+
+def test_what_was_looked_up_for_an_answered_question_is_cut_and_what_comes_before_and_after_stays() -> None:
+    first, second = turn(1, 400, 3), turn(2, 400)
+    question = Message.user("And where?")
+    cut = settled([*HEAD, *first, question, *second], 6, COUNT)
+    assert cut[:4] == [*HEAD, first[0]] and cut[5:] == [first[2], question, *second]
+    assert cut[4].content.endswith("call again for it]") and len(cut[4].content) < 300
+    assert settled(cut, 6, COUNT) == cut, "a provider's cache is lost once"
