@@ -38,6 +38,11 @@ _COMMAND_SHOWN = 200
 _REASONS = 3
 """So many of what most tests failed for before are told: often it is the machine."""
 _FEW_FAILING = 6
+_NOTHING_PROVEN = (
+    "No test can be seen to fail without a change and to pass with it. Unless the task is documentation or pure "
+    "refactoring, call `finish` with the claim `blocked` at once, and say that the test command has to write a JUnit "
+    "file, named as `{report}` in it."
+)
 
 
 def open_task(conversation: Conversation, spec: RunSpec, found: str, baseline: TestRun, pulled: bytes) -> None:
@@ -114,7 +119,9 @@ def test_report(run: TestRun, seed: str, *, baseline: bool = False) -> str:
         if len(failed) > 8:
             parts.append("Also failing: " + listed(failed[8:], _SHOWN))
     explained = run.status is SuiteStatus.OK or (run.status is SuiteStatus.FAILING and run.structured)
-    if not explained:
+    if baseline and not run.structured and run.status in (SuiteStatus.OK, SuiteStatus.FAILING):
+        parts.append(_NOTHING_PROVEN)
+    if not explained and run.log.strip():
         parts.append(fence("output", "end of the output", run.log[-_LOG_CHARS:], seed))
     return "\n".join(parts)
 
@@ -147,10 +154,14 @@ def next_step(progress: Progress) -> str:
     return prompts.render("step", done=before.id, step=progress.present, last=progress.last)
 
 
-def alternative(problems: Sequence[str], plan: Plan, progress: Progress, *, step: PlanStep | None) -> str:
-    """That way is given up, and the files are as they were before it."""
+def alternative(
+    problems: Sequence[str], plan: Plan, progress: Progress, kept: Sequence[str], *, step: PlanStep | None
+) -> str:
+    """That way is given up, and the files are as they were before it, but for the new tests ``kept``."""
     before = f"step {progress.present.id} began" if progress.done and progress.present else "the work began"
-    return prompts.render("alternative", problems=problems, ways=plan.alternatives, before=before, step=step)
+    return prompts.render(
+        "alternative", problems=problems, ways=plan.alternatives, before=before, kept=listed(kept, _SHOWN), step=step
+    )
 
 
 def kept(draft: Draft, seed: str) -> str:

@@ -95,6 +95,8 @@ class Measure:
         files = impact.run_first(draft, self.before, after, self.baseline.run, quick_s=self.quick_s)
         if not files or self.baseline.partial:
             return evidence
+        if self.harness.shown(draft, files) == self.harness.shown(draft, ()):
+            return evidence  # no command runs them alone
         run = self.harness.run(draft, files, "affected", fresh=True)
         if run.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
             return evidence

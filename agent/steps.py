@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from agent.plan import order
 from agent.tree import Draft
 from agent.types import Plan, PlanStep
+from agent.verify.paths import is_test, is_test_config
 
 
 @dataclass(frozen=True)
@@ -29,6 +30,14 @@ class Checkpoints:
     def kept(self, draft: Draft) -> Checkpoints:
         """One more step is done."""
         return replace(self, done=(*self.done, draft))
+
+    def given_up(self, draft: Draft) -> Draft:
+        """``latest``, with the new tests of ``draft``: they say what is wanted, and another way wants the same."""
+        kept = self.latest
+        for path, file in draft.edits.items():
+            if file and path not in kept and is_test(path) and not is_test_config(path):
+                kept = kept.with_file(path, file.content, file.mode)
+        return kept
 
     def back(self, steps: int) -> Checkpoints:
         """Only the first ``steps`` steps are done."""

@@ -163,8 +163,10 @@ class _Work:
                 return prompts.render("flawed", problems=judged.flaws)
             case Event.REJECTED_AGAIN:
                 assert plan is not None
-                context.draft, context.told_unchanged = context.checkpoints.latest, False
-                return brief.alternative(judged.problems, plan, context.progress, step=judged.step)
+                latest = context.checkpoints.latest
+                context.draft, context.told_unchanged = context.checkpoints.given_up(context.draft), False
+                kept = sorted(context.draft.edits.keys() - latest.edits.keys())
+                return brief.alternative(judged.problems, plan, context.progress, kept, step=judged.step)
             case _:
                 rounds, seed = self._course.rounds_left + 1, self._run.spec.seed
                 return brief.verdict(judged.problems, judged.tests, rounds, seed, step=judged.step)
@@ -243,5 +245,7 @@ class _Best:
     def accepted(self, note: str = "") -> Ending:
         """The best is an accepted change; ``note`` is told with it."""
         assert self._run.conclusion is not None and not self.problems
-        self._run.notes += [note] if note else []
+        run = self._run
+        assert run.draft is not None
+        run.notes += filter(None, (note, judge.unbuilt(run.evidence.final, run.draft.edits)))
         return endings.accepted(self._run.conclusion.claim, self._run.evidence)

@@ -66,13 +66,22 @@ def prove(
 
 def told_apart(proofs: Sequence[Proof], before: TestRun) -> tuple[tuple[Proof, ...], tuple[str, ...]]:
     """Those of ``proofs`` that say something of the change, and the tests that flip: what failed before and passed once
-    with the change, and does not do so again, is no repair and no fault of the change.
+    with the change, and does not do so again, is no repair and no fault of the change. Of a test that broke off on the
+    base, the parts behind that are missing there, and the test stands for them.
 
     Args:
         before: the whole suite on the base.
     """
     flips = {one.test: one for one in proofs if one.test in before.failed and not one.holds}
-    return tuple(one for one in proofs if one.test not in flips), tuple(flips)
+    turned = {one.test for one in proofs if one.holds}
+    cut_off = {one.test for one in proofs if one.on_base == "missing" and _around(one.test) in turned}
+    return tuple(one for one in proofs if one.test not in flips and one.test not in cut_off), tuple(flips)
+
+
+def _around(test: str) -> str:
+    """The test that a part, as Go names it, belongs to."""
+    path, colons, name = test.partition("::")
+    return f"{path}{colons}{name.rpartition('/')[0]}"
 
 
 def with_only_tests(draft: Draft) -> Draft:

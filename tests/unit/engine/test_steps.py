@@ -85,8 +85,9 @@ def test_two_failures_of_a_step_take_the_other_way_from_before_it(desk: Desk, sc
         {"tool_calls": [EDIT, WRITE, done("test_total.py")]},
         {"tool_calls": [WRONG, done()]},
         {"expect": "makes test_triple.py, and it is not there", "tool_calls": [TEST_TRIPLE, done("test_triple.py")]},
-        {"expect": ["for the second time", "before step 2 began", "Multiply"], "tool_calls": [call("diff")]},
-        {"expect": "sum(items)", "tool_calls": [TRIPLE, TEST_TRIPLE, done("test_triple.py")]},
+        {"expect": ["for the second time", "before step 2 began", "new tests, which stay: test_triple.py", "Multiply"]}
+        | {"tool_calls": [call("diff")]},
+        {"expect": "sum(items)", "tool_calls": [TRIPLE, done("test_triple.py")]},
         {"expect": "It is the last", "tool_calls": [README, FINISH]},
     )
     result, decisions = ran(desk, model)

@@ -103,6 +103,11 @@ def test_tests_that_pass_on_both_prove_nothing() -> None:
     assert "No test fails on the unchanged code" in judged(elsewhere, changed=("a.py", "tests/test_a.py"))
     silent = judged(found.model_copy(update={"final": run(structured=False)}))
     assert "tells of no single test" in silent and "Add a test" not in silent
+    native = ("b.c", "a.py")
+    assert judged(found, changed=native).startswith("b.c is compiled, and the test command builds nothing")
+    command = ("sh", "-c", "python setup.py build_ext -i && pytest")
+    builds = found.model_copy(update={"final": run().model_copy(update={"command": command})})
+    assert "No test fails on the unchanged code" in judged(builds, changed=native)
     assert not found.proven
 
 
@@ -289,6 +294,8 @@ def test_a_report_counts_first() -> None:
     assert "tests/test_a.py (30), b.py (1)" in told
     assert "30 × no name is resolved\nb.py::test_x: timed out\n" in told
     assert "no report of single tests" in report_of(run(structured=False), "seed")
+    silent = report_of(run(structured=False), "seed", baseline=True)
+    assert "claim `blocked` at once" in silent and "<<<output" not in silent
     assert "the end" in report_of(run(SuiteStatus.NOT_RUN, log="the end"), "seed")
     assert "the end" in report_of(run(SuiteStatus.FAILING, structured=False, log="the end"), "seed")
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from agent.types import SuiteStatus, TestOutcome
+from agent.types import Proof, SuiteStatus, TestOutcome, TestRun
 from agent.verify.compare import compare
-from agent.verify.proof import SINGLE_LIMIT, prove, units, with_only_tests
+from agent.verify.proof import SINGLE_LIMIT, prove, told_apart, units, with_only_tests
 from tests.unit.verify.conftest import MakeBench
 
 FILES = {
@@ -163,3 +163,13 @@ def test_unittest_names_a_module_that_does_not_load_by_its_last_part(bench: Make
     (proof,) = prove(made.harness, draft, made.harness.run(made.base), made.harness.run(draft))
     assert (proof.test, proof.holds) == ("tests.test_new.T.test_new", True), proof
     assert "stops at brand_new, which the change brings" in proof.base_message
+
+
+def test_parts_behind_one_that_breaks_a_test_off_are_proven_by_it() -> None:
+    def proof(test: str, on_base: str) -> Proof:
+        return Proof(test=test, on_base=on_base, on_head="passed", command=(), base_digest="b", head_digest="h")  # type: ignore[arg-type]
+
+    whole, red, cut = proof("p::TestA", "failed"), proof("p::TestA/1", "failed"), proof("p::TestA/2", "missing")
+    odd = proof("p::TestB/2", "missing")
+    before = TestRun(command=("go",), status=SuiteStatus.OK)
+    assert told_apart([whole, red, cut, odd], before) == ((whole, red, odd), ())
