@@ -124,9 +124,13 @@ def _problems(error: ValidationError, schema: Mapping[str, Any]) -> str:
     )
 
 
+_SHAPES = {"tuple_type": "a list", "model_type": "an object", "dict_type": "an object"}
+"""Kinds of errors that pydantic tells in Python's words."""
+
+
 def _problem(problem: ErrorDetails, schema: Mapping[str, Any]) -> str:
-    if problem["type"] == "tuple_type":
-        return "Input should be a list"
+    if problem["type"] in _SHAPES:
+        return f"Input should be {_SHAPES[problem['type']]}"
     if problem["type"] != "extra_forbidden":
         return problem["msg"]
     for part in problem["loc"][:-1]:

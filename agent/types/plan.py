@@ -28,6 +28,23 @@ class PlanStep(Value):
     ``new_files`` that takes the place of a part of the runner; empty means that they may not."""
 
 
+_INTENTS = {
+    **dict.fromkeys(("bug", "bugfix", "fix"), "bug_fix"),
+    "feat": "feature",
+    "refactor": "refactoring",
+    "perf": "performance",
+    "test": "tests",
+    "docs": "documentation",
+}
+"""What models say in place of an intent, mostly the words of commit messages; refusing it would cost a call."""
+
+
+def _whole(step: Any, number: int) -> Any:
+    """A step that is only said, or has no name, as one."""
+    step = {"objective": step} if isinstance(step, str) else step
+    return {"id": str(number), **step} if isinstance(step, Mapping) else step
+
+
 def _with_reason(step: Any, why: str) -> Any:
     return {**step, "test_changes": step.get("test_changes") or why} if isinstance(step, Mapping) else step
 
@@ -44,6 +61,18 @@ class Plan(Value):
     """Tests to add, one line each."""
     risks: tuple[str, ...] = ()
     alternatives: tuple[str, ...] = ()
+
+    @model_validator(mode="before")
+    @classmethod
+    def _forms(cls, data: Any) -> Any:
+        """Also take an intent in other words, and steps in one sentence each."""
+        if not isinstance(data, Mapping):
+            return data
+        intent, steps = data.get("intent"), data.get("steps")
+        said: dict[str, Any] = {"intent": _INTENTS.get(intent, intent)} if isinstance(intent, str) else {}
+        if isinstance(steps, list | tuple):
+            said["steps"] = [_whole(step, number) for number, step in enumerate(steps, start=1)]
+        return {**data, **said}
 
     @model_validator(mode="before")
     @classmethod

@@ -50,6 +50,13 @@ def test_steps_may_be_numbered() -> None:
     assert PlanStep.model_validate({"id": 2, "objective": "x", "depends_on": [1]}).depends_on == ("1",)
 
 
+def test_a_plan_in_other_words_is_one() -> None:
+    said = {"intent": "fix", "summary": "s", "steps": ["Count", {"objective": "Tell", "files": ["src/a.py"]}]}
+    found = Plan.model_validate(said)
+    assert found.intent == "bug_fix"
+    assert [(one.id, one.objective) for one in found.steps] == [("1", "Count"), ("2", "Tell")]
+
+
 def test_a_plan_for_other_files_is_refused() -> None:
     plans.check(plan(step("1")), EXISTING)
     with pytest.raises(UserError, match="does not fit"):
