@@ -153,7 +153,8 @@ class Harness:
         try:
             found = self._installer.find(own=False)
         except SetupFailed as error:
-            self._tell(replace(before, notes=(str(error),)))
+            self._environment = replace(before, notes=(*before.notes, str(error)))
+            self._tell(self._environment)
             return False
         if found.source == "none":
             return False
@@ -443,9 +444,9 @@ def _reason(run: TestRun, test: str) -> str:
 def _scratch(mounts: Sequence[Mount]) -> Iterator[str]:
     """Folders in what is installed that have to be written to, where they are there."""
     for mount in mounts:
-        name = SCRATCH.get(PurePosixPath(mount.target).name)
-        if name and not mount.writable and (mount.source / name).is_dir() and not (mount.source / name).is_symlink():
-            yield f"{mount.target}/{name}"
+        for name in () if mount.writable else SCRATCH.get(PurePosixPath(mount.target).name, ()):
+            if (mount.source / name).is_dir() and not (mount.source / name).is_symlink():
+                yield f"{mount.target}/{name}"
 
 
 def _untellable(draft: Draft) -> str:

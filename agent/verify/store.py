@@ -29,7 +29,7 @@ from sandbox.types import Limits
 
 MAX_BYTES: Final = 20 * 1024**3
 _SKIPPED: Final = frozenset({"__pycache__", ".pytest_cache", ".mypy_cache", ".git", ".ruff_cache"})
-SCRATCH: Final = {"node_modules": ".vite-temp"}
+SCRATCH: Final = {"node_modules": (".vite-temp", ".vite", ".cache")}
 """Folders that a program writes to within what is installed, whatever it is told: vite bundles its configuration into
 one, and imports it from there."""
 _MOUNT_LIMIT: Final = 256
@@ -198,9 +198,9 @@ def carry(checkout: Path, target: Path, made: Sequence[str]) -> Sequence[str]:
     for path in made:
         (target / path).parent.mkdir(parents=True, exist_ok=True)
         shutil.move(checkout / path, target / path)
-        scratch = SCRATCH.get(PurePosixPath(path).name)
-        if scratch and not (target / path).is_symlink():
-            (target / path / scratch).mkdir(exist_ok=True)
+        if not (target / path).is_symlink():
+            for name in SCRATCH.get(PurePosixPath(path).name, ()):
+                (target / path / name).mkdir(exist_ok=True)
     return made
 
 

@@ -80,6 +80,8 @@ def detect(files: Files) -> TestPlan | None:
     ]
     if resolved is not None and script and not _is_stub(script):
         return TestPlan(NAME, resolved, f"package.json's test script: {script[:80]}")
+    if each := _of_packages("pnpm -r test", files):
+        return TestPlan(NAME, each, "the test scripts of its packages, since the root's package.json has none")
     if own and "node_modules/" not in own[0]:
         return TestPlan(NAME, "node --test", f"{own[0]} uses node's own test runner")
     if script:
@@ -148,15 +150,30 @@ def _of_packages(call: str, files: Files) -> str:
 # ── running ──────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
+_HANDS_ON: Final = {
+    "react-scripts": r"\s+test\b",
+    "craco": r"\s+test\b",
+    "react-app-rewired": r"\s+test\b",
+    "kcd-scripts": r"\s+test\b",
+    "rc-test": "",
+}
+"""Programs that call jest and hand their options on to it → what comes behind them then."""
+
+
 def _runner(line: str) -> tuple[str, tuple[shell_line.Call, ...]] | None:
     """The runner that a line calls, and where."""
     for name in ("jest", "vitest", "mocha"):
         found = shell_line.calls(line, rf"{name}(?:\.js)?|_{name}")
         if found:
             return name, found
-    react = [c for c in shell_line.calls(line, "react-scripts") if re.match(r"\s+test\b", line[c.words_from : c.end])]
-    if react:
-        return "jest", tuple(react)
+    wrapped = [
+        call
+        for program, word in _HANDS_ON.items()
+        for call in shell_line.calls(line, program)
+        if re.match(word, line[call.words_from : call.end])
+    ]
+    if wrapped:
+        return "jest", tuple(wrapped)
     own = [c for c in shell_line.calls(line, "node") if re.search(r"(^|\s)--test(\s|$)", line[c.words_from : c.end])]
     return ("node", tuple(own)) if own else None
 
@@ -285,7 +302,8 @@ def _options(runner: str, number: int, old: str, selecting: bool) -> str:
         ours += " --test-reporter=spec --test-reporter-destination=stdout"
         return f" {ours}{old.rstrip()}"  # before the file names, as node wants it
     more = {
-        "jest": ["--ci", "--watchAll=false", "--json", f"--outputFile={place}"],
+        # Not `=false`, which programs that hand options on may take for a word.
+        "jest": ["--ci", "--no-watchAll", "--json", f"--outputFile={place}"],
         "vitest": ["--watch=false", "--reporter=default", "--reporter=json", f"--outputFile.json={place}"],
         "mocha": ["--reporter", "json", "--reporter-option", f"output={place}"],
     }[runner]

@@ -78,6 +78,14 @@ def test_one_is_installed_where_nothing_passes_in_the_users_own(bench: MakeBench
     assert not made.harness.install()
 
 
+def test_why_none_could_be_installed_is_told(bench: MakeBench) -> None:
+    made = bench({"test_a.py": "import needed\n"}, setup=("echo no such thing >&2; exit 3",))
+    assert not made.harness.run(made.base).passed
+    assert not made.harness.install()
+    (note,) = made.harness.environment.notes
+    assert "exit code 3" in note and "no such thing" in note
+
+
 @pytest.mark.parametrize(
     ("test", "lacks"),
     [
@@ -144,7 +152,7 @@ JEST = """#!/bin/sh
 for word; do case "$word" in --outputFile=*) out="${word#--outputFile=}";; esac; done
 test -n "$out" || exit 0
 printf '{"testResults": [{"name": "%s/a.test.js", "status": "passed", "assertionResults":' "$PWD" > "$out"
-bundled=$(touch node_modules/.vite-temp/config 2>/dev/null && ls -A node_modules/.vite-temp)
+bundled=$(touch node_modules/.vite/config node_modules/.vite-temp/config 2>/dev/null && ls -A node_modules/.vite-temp)
 touch node_modules/elsewhere 2>/dev/null && exit 1
 printf '[{"ancestorTitles": [], "title": "%s%s", "status": "passed"}]}]}' "$(cat mine.txt)" "$bundled" >> "$out"
 """
@@ -152,7 +160,7 @@ printf '[{"ancestorTitles": [], "title": "%s%s", "status": "passed"}]}]}' "$(cat
 
 def test_a_local_run_installs_what_is_missing_and_leaves_the_users_files_alone(bench: MakeBench) -> None:
     """The runner stands in for an installed one; it tells what it found in an ignored file of the user's, and what is
-    in the one folder of what is installed that it can write to, as vite has to."""
+    in a folder of what is installed that it can write to, as vite has to."""
     files = {
         "package.json": '{"scripts": {"test": "jest"}, "devDependencies": {"jest": "1"}}',
         "a.test.js": "",

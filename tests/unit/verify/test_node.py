@@ -194,7 +194,7 @@ def test_the_runner_behind_a_script_is_found_and_told_to_report() -> None:
     plan = detect(TREE, Commands(test="npm test"))
     assert (plan.toolchain, plan.line) == ("node", "jest src")
     call = node.invoke(plan, TREE, (), "/v")
-    assert "jest src --ci --watchAll=false --json --outputFile=/report/jest-0.json" in call.argv[2]
+    assert "jest src --ci --no-watchAll --json --outputFile=/report/jest-0.json" in call.argv[2]
     call = node.invoke(plan, TREE, ("a.test.js::outer > ok",), "/v")
     assert call.argv[3:] == ("sh", "./a.test.js")
     assert "--runTestsByPath" in call.argv[2]
@@ -348,7 +348,8 @@ def test_parts_that_make_no_sense_are_refused(reports: dict[str, bytes], says: s
 
 
 @pytest.mark.parametrize(
-    "line", ["npx jest", "yarn jest --ci", "yarn run jest", "pnpm vitest run", "pnpm exec vitest run"]
+    "line",
+    ["npx jest", "yarn jest --ci", "yarn run jest", "pnpm vitest run", "pnpm exec vitest run", "rc-test", "craco test"],
 )
 def test_the_runner_behind_a_package_manager_is_asked_for_its_report(line: str) -> None:
     tree = Snapshot({"package.json": json.dumps({"scripts": {"test": line}}).encode()})
@@ -430,6 +431,8 @@ def test_a_selection_is_given_to_the_packages_that_hold_it() -> None:
     )
     plan = detect(tree, Commands())
     assert plan.line == "pnpm -r run build && (cd apps/x/y && vitest run src) && (cd lib && tsc && mocha)"
+    bare = Snapshot({**{path: tree.read(path) for path in tree.paths()}, "package.json": b'{"private": true}'})
+    assert detect(bare, Commands()).line == plan.line.removeprefix("pnpm -r run build && "), "the root may have none"
     root, in_apps, in_lib = re.split(r"(?=\(cd )", node.probe(plan)[2])
     assert ".bin:$PATH" in root, "what a package doesn't have itself is found in the root"
     assert "vitest --version" in in_apps and "mocha --version" in in_lib
