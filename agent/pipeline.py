@@ -142,7 +142,7 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
         baseline = _baseline(run, harness, base)
         stack.callback(baseline.keep)
         baseline.go_by_parts()
-        run.notes += [*harness.environment.notes, *_unsteady(baseline)]
+        run.notes += [*harness.environment.notes, *_unsteady(baseline), *_endless(baseline)]
         run.evidence = Evidence(
             baseline=baseline.run,
             baseline_from=baseline.taken_from,
@@ -254,6 +254,12 @@ def _baseline(run: Run, harness: Harness, base: BaseTree) -> Baseline:
 def _unsteady(baseline: Baseline) -> list[str]:
     known = listed(baseline.flaky, 5)
     return [f"Seen to be flaky by earlier runs, on this base or on changes of it: {known}."] if known else []
+
+
+def _endless(baseline: Baseline) -> list[str]:
+    known = listed(baseline.endless, 5)
+    told = f"Did not end, so all other tests were run without it; it counts as failing, before and after: {known}."
+    return [told] if known else []
 
 
 def _measure(run: Run, harness: Harness, baseline: Baseline, known: Known) -> Measure:

@@ -29,10 +29,12 @@ from pydantic import Field, ValidationError
 from agent.files import replace_file
 from agent.tree import Draft
 from agent.types import Comparison, Finding, Partial, SuiteStatus, TestRun, Value
+from agent.verify import python_tests, verdict
 from agent.verify.compare import wandering
 from agent.verify.harness import Harness
 from agent.verify.impact import file_of
 from agent.verify.partial import PartialBase
+from agent.verify.toolchains import LEAVES_OUT
 
 MAX_BYTES: Final = 256 * 1024**2
 """Of all that is kept; what was used least goes first."""
@@ -40,6 +42,8 @@ MAX_AGE_S: Final = 3 * 24 * 3600
 _ONE_BYTES: Final = 32 * 1024**2
 _FORMAT: Final = 1
 _WITNESSES: Final = 2
+_ENDLESS: Final = 2
+"""Tests that may take the whole time of a command, each, before no more are looked for."""
 _JUDGED: Final = (SuiteStatus.OK, SuiteStatus.FAILING)
 
 
@@ -132,8 +136,24 @@ class Baseline:
             self.run = kept.run
             self._written = self._state()
         else:
-            self.run = harness.run(base, name="baseline")
+            self.run = self._measured()
             self.keep()
+
+    def _measured(self) -> TestRun:
+        """All tests; where one of them never ends, all others."""
+        run = self._harness.run(self._base, name="baseline")
+        for _ in range(_ENDLESS):
+            never = endless(run, self._base, self._harness)
+            if not never:
+                break
+            self._harness.leave_out(never)
+            run = self._harness.run(self._base, name="baseline", fresh=True)
+        return run
+
+    @property
+    def endless(self) -> tuple[str, ...]:
+        """Tests that never end. They count as failing, before and after; all others are run."""
+        return self._harness.plan.without if is_complete(self.run) else ()
 
     def go_by_parts(self) -> bool:
         """Where all tests ran out of time: measure a part of them. False where that says nothing either."""
@@ -211,7 +231,7 @@ class Baseline:
     def keep(self) -> None:
         """Write down what is new, for the runs after this one."""
         state = self._state()
-        if not self._key or self._part or not is_complete(self.run) or state == self._written:
+        if not self._key or self._part or self.endless or not is_complete(self.run) or state == self._written:
             return
         self._shelf.keep(
             Kept(
@@ -234,6 +254,20 @@ class Baseline:
             return False
         run = self._harness.run(self._base, tuple(failing), "base", fresh=True)
         return not run.passed.isdisjoint(failing)
+
+
+def endless(run: TestRun, base: Draft, harness: Harness) -> tuple[str, ...]:
+    """The test that a run was stopped in, as far as it is named; with those whose names begin alike, which go with it
+    where it is left out."""
+    if run.status is not SuiteStatus.TIMED_OUT or harness.plan.toolchain not in LEAVES_OUT:
+        return ()
+    for path, line in verdict.endless(run.log, (harness.workspace.spec.view,)):
+        module = python_tests.parse(base.content(path)) if path in base else None
+        tests = module.tests if module else {}
+        for stuck, test in tests.items():
+            if test.span[0] <= line <= test.span[1]:
+                return tuple(f"{path}::{name}" for name in tests if name.startswith(stuck))
+    return ()
 
 
 def is_complete(run: TestRun) -> bool:

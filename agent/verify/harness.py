@@ -17,7 +17,7 @@ from agent.disk import check_room
 from agent.events import Events
 from agent.listing import listed
 from agent.tree import Draft
-from agent.types import SuiteStatus, TestRun
+from agent.types import SuiteStatus, TestOutcome, TestRun
 from agent.verify import verdict
 from agent.verify.checkouts import Checkouts
 from agent.verify.environment import COMMON, Environment, Installer, Machine
@@ -217,11 +217,17 @@ class Harness:
         place, checkout = self._place(name), self._checkout(draft, fresh=fresh)
         ran = self._execute(invocation, checkout, place, limits=self._within(wall_s))
         run = self._judge(draft, ran)
+        if self.plan.without and not selection:
+            run = _with_endless(run, self.plan.without)
         self._events.emit("test_run", name=name, selection=tuple(selection), run=_summary(run))
         if self.plan.first and not draft.edits and run.status not in _JUDGED:
             self._give_up(run.detail)
             return self._without_run(SuiteStatus.NO_TESTS, self.plan.absent)
         return run
+
+    def leave_out(self, tests: Collection[str]) -> None:
+        """From now on these never-ending tests are not run where all are; each counts as one that fails."""
+        self.plan = replace(self.plan, without=(*self.plan.without, *tests))
 
     def recall(self, run: TestRun, unexplained: Collection[str]) -> None:
         """Take what an earlier run measured of the base for a run of this one's.
@@ -434,6 +440,16 @@ class Harness:
             detail=detail,
             isolation=self.sandbox.isolation.name,
         )
+
+
+def _with_endless(run: TestRun, tests: Collection[str]) -> TestRun:
+    """A run of all tests but these; what says nothing says nothing of them either."""
+    if run.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
+        return run
+    outcomes = {**run.outcomes, **dict.fromkeys(tests, TestOutcome.ERROR)}
+    messages = {**run.messages, **dict.fromkeys(tests, "it did not end, and is left out where all tests are run")}
+    told = {"status": SuiteStatus.FAILING, "outcomes": outcomes, "messages": messages}
+    return run.model_copy(update=told)
 
 
 def _reason(run: TestRun, test: str) -> str:

@@ -100,6 +100,16 @@ def _stuck(output: str, views: Sequence[str]) -> str:
     return f"The last that it printed: {last[:200]}" if last else "It had printed nothing (watch mode?)"
 
 
+def endless(output: str, views: Sequence[str]) -> tuple[tuple[str, int], ...]:
+    """Files of the checkout and lines, the innermost first, at which Python stood when nothing more was said: its stack
+    is the end of the output. Nothing where it went on since."""
+    dump = _last_dump(output)
+    if not dump or re.search(r"(?m)^(?!Thread|Current thread|Extension modules|  ).*\S", dump):
+        return ()
+    frames = ((from_root(path, views), int(line)) for path, line, _ in _FRAME.findall(dump))
+    return tuple((path, line) for path, line in frames if path[:1] not in "/<")
+
+
 _DUMP: Final = re.compile(r"(?m)\bTimeout \(\d+:\d\d:\d\d(?:\.\d+)?\)!$")
 """What Python's faulthandler writes above the stacks of all threads."""
 _FRAME: Final = re.compile(r'(?m)^  File "([^"\n]+)", line (\d+) in (\S+)$')

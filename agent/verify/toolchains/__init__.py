@@ -53,6 +53,10 @@ def build_of(plan: TestPlan) -> Build | None:
     return _BUILDS[plan.toolchain](plan) if plan.toolchain in _BUILDS else None
 
 
+LEAVES_OUT: Final = frozenset({python_pytest.NAME})
+"""Those that heed ``TestPlan.without``."""
+
+
 def stub(line: str) -> str:
     """Why a test command is no test command: what ``npm init`` writes, and its kin that only print or do nothing."""
     if re.search(r"no tests? specified", line, re.IGNORECASE) or re.fullmatch(

@@ -57,6 +57,8 @@ class TestPlan:
     """Why there is nothing to run; empty when there is."""
     first: bool = False
     """There are no tests yet: a change may bring the first ones."""
+    without: tuple[str, ...] = ()
+    """Tests that never end: left out where all are run. Only of a toolchain that names such a test."""
 
 
 @dataclass(frozen=True)

@@ -107,8 +107,9 @@ def resolve(line: str, files: Files) -> str | None:
 
 def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) -> Invocation:
     found = shell_line.calls(plan.line, PYTEST)
+    left_out = () if selection else tuple(f"--deselect={test}" for test in plan.without)
     if not found:
-        options = shlex.join((*_options(files, plan.line), f"--junitxml={REPORTS}/pytest-0.xml"))
+        options = shlex.join((*_options(files, plan.line), *left_out, f"--junitxml={REPORTS}/pytest-0.xml"))
         return Invocation(shell(plan.line), {**ENV, "PYTEST_ADDOPTS": options}, GENERIC_EXITS, shown=spoken(plan.line))
 
     folder = shell_line.entered(plan.line)
@@ -117,7 +118,7 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
         return shell_line.without_paths(old, lambda word: _names_path(word, folder, files)) if selection else old
 
     def reporting(number: int, old: str) -> str:
-        ours = shlex.join((*_options(files, plan.line), f"--junitxml={REPORTS}/pytest-{number}.xml"))
+        ours = shlex.join((*_options(files, plan.line), *left_out, f"--junitxml={REPORTS}/pytest-{number}.xml"))
         return f'{selected(old).rstrip()} {ours} "$@"' + (" " if old.endswith(" ") else "")
 
     script = shell_line.rewrite(plan.line, found, reporting)

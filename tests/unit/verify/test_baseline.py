@@ -81,6 +81,35 @@ def test_it_is_measured_once_for_one_tree(again: MakeRun) -> None:
         assert key_of(other.harness) != key_of(first.harness)
 
 
+LOOPS = """import itertools
+
+
+class TestA:
+    def test_loops(self):
+        for _ in itertools.count():
+            pass
+
+    def test_loops_too(self): pass
+
+    def test_ends(self): pass
+"""
+
+
+def test_a_test_that_never_ends_is_left_to_fail_alone(bench: MakeBench) -> None:
+    ini = "[pytest]\nfaulthandler_timeout = 2\n"
+    made = bench({**FILES, "tests/test_loops.py": LOOPS, "pytest.ini": ini}, "pytest", wall_s=12)
+    baseline = taken(made)
+    never = tuple(f"tests/test_loops.py::TestA::{name}" for name in ("test_loops", "test_loops_too"))
+    assert baseline.endless == never
+    assert baseline.run.passed == {ADD, "tests/test_loops.py::TestA::test_ends"}
+    assert baseline.run.failed == {WRONG, *never} and "did not end" in baseline.run.messages[never[0]]
+    draft = made.draft({"calc.py": FILES["calc.py"].replace("+", "-")})
+    after = made.harness.run(draft, name="final", fresh=True)
+    found = compare(baseline.run, after)
+    assert (found.regressed, {*found.still_failing}) == ((ADD,), {WRONG, *never})
+    assert made.harness.run(draft, (never[1],)).passed == {never[1]}, "by its name it is run"
+
+
 def test_a_persons_own_environment_and_files_have_no_name(again: MakeRun, bench: MakeBench) -> None:
     assert key_of(again(local=True).harness) == ""
     made = bench({"Makefile": "test:\n\ttrue\n"}, local=False)

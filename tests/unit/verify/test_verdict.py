@@ -8,7 +8,7 @@ import pytest
 
 from agent.types import SuiteStatus, TestOutcome
 from agent.verify.report import Entry, Report, build
-from agent.verify.verdict import Exit, of_process, structured, unstructured
+from agent.verify.verdict import Exit, endless, of_process, structured, unstructured
 from sandbox.types import End, Finished
 
 EXITS: Mapping[int, Exit] = {0: Exit.CLEAN, 1: Exit.FAILURES, 2: Exit.BROKEN, 5: Exit.NO_TESTS}
@@ -96,3 +96,6 @@ def test_where_a_run_stood_is_told(printed: str, told: str) -> None:
     finished = Finished(End.HUNG, None, None, printed.encode(), len(printed), 300.0)
     status, detail = of_process(finished, ("/v",)) or ("", "")
     assert (status, told in detail) == (SuiteStatus.TIMED_OUT, True), detail
+    stack = (("lib/a.py", 3), ("tests/test_a.py", 9)) if "Thread" in printed else ()
+    assert endless(printed, ("/v",)) == stack
+    assert endless(f"{printed}.. [50%]\n", ("/v",)) == (), "it went on"
