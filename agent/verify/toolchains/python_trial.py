@@ -27,6 +27,8 @@ EXITS: Final[Mapping[int, Exit]] = {**GENERIC_EXITS, 1: Exit.FAILURES}
 
 _TRIAL: Final = r"(?:twisted\.)?trial"
 _OURS: Final = " --reporter=bwverbose --temp-directory=/tmp/trial"
+_OTHERS: Final = re.compile(r"(?<!\S)(--reporter[= ]|--temp-directory[= ]|--jobs[= ]|-j ?)\S+\s*")
+"""Of a call: what would take the place of ours, and several processes, whose lines are not in one order."""
 _LINE: Final = re.compile(
     r"^(?P<test>\w+(?:\.\w+)+) \.\.\. (?:(?!^\w+(?:\.\w+)+ \.\.\. ).)*?"
     r"(?P<results>(?:\[(?:OK|FAILURE|ERROR|SKIPPED|TODO|SUCCESS!\?!)\])+)$",
@@ -65,7 +67,9 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
         return (f" {reactor[0]}" if reactor else "") if wanted else old.rstrip()
 
     def reporting(_number: int, old: str) -> str:
-        return "".join((kept(old), _OURS, ' "$@"' if wanted else "", " " if old.endswith(" ") else ""))
+        """Options stand before names; the last of a kind counts."""
+        rest = _OTHERS.sub("", kept(old))
+        return "".join((_OURS, rest, ' "$@"' if wanted else "", " " if old.endswith(" ") else ""))
 
     own_exit = len(found) == 1 and found[0].last
     return Invocation(

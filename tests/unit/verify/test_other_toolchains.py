@@ -388,7 +388,9 @@ def test_trial() -> None:
     tree = Snapshot({})
     plan = detect(tree, Commands(test="cd src && trial -j4 --reactor=poll pk"))
     call = TOOLCHAINS[plan.toolchain].invoke(plan, tree, ("src/pk/tests/test_a.py", "pk.tests.test_a.A.test_ok"), "/v")
-    assert call.argv[2].startswith("cd src && trial --reactor=poll --reporter=bwverbose ")
+    assert call.argv[2] == 'cd src && trial --reporter=bwverbose --temp-directory=/tmp/trial --reactor=poll "$@"'
+    whole = TOOLCHAINS[plan.toolchain].invoke(plan, tree, (), "/v").argv[2]
+    assert whole == "cd src && trial --reporter=bwverbose --temp-directory=/tmp/trial --reactor=poll pk"
     assert call.argv[4:] == ("pk/tests/test_a.py", "pk.tests.test_a.A.test_ok")
 
 
