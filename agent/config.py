@@ -25,12 +25,12 @@ A change can therefore never alter the rules that it is judged by. Everything in
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from typing import Annotated
 
 from pydantic import Field, ValidationError
 
+from agent import toml
 from agent.errors import UserError
 from agent.tree import BaseTree
 from agent.types import Budget, Commands, Value
@@ -85,11 +85,13 @@ def parse(data: bytes) -> RepositoryConfig:
         UserError: not TOML, or a key or type that is not known.
     """
     try:
-        return RepositoryConfig.model_validate(tomllib.loads(data.decode("utf-8")))
-    except (UnicodeDecodeError, tomllib.TOMLDecodeError, RecursionError) as error:
+        said = toml.loads(data.decode("utf-8"))
+    except ValueError as error:
         raise UserError(
             f"{FILE_NAME} can't be read", why=str(error), todo="Correct the file on the base branch"
         ) from error
+    try:
+        return RepositoryConfig.model_validate(said)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])

@@ -11,11 +11,11 @@ import ast
 import hashlib
 import json
 import re
-import tomllib
 import warnings
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
 
+from agent import toml
 from agent.edit.match import EditRefused
 from agent.index import outline
 from agent.index.languages import language_by_head, language_by_name
@@ -126,8 +126,8 @@ def _json(data: bytes) -> Problem | None:
 
 def _toml(data: bytes) -> Problem | None:
     try:
-        tomllib.loads(data.decode("utf-8"))
-    except (ValueError, RecursionError) as error:  # of TOML and of UTF-8
+        toml.loads(data.decode("utf-8"))
+    except ValueError as error:  # of TOML and of UTF-8
         line = re.search(r"line (\d+)", str(error))
         return Problem(int(line.group(1)) if line else 0, str(error))
     return None

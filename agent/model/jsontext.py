@@ -36,6 +36,8 @@ def why_none(text: str) -> str:
         return "The JSON object is nested too deeply."
     except json.JSONDecodeError as error:
         return f"The JSON object is broken: {error.msg} at line {error.lineno} column {error.colno}."
+    except ValueError:
+        return "The JSON object holds a number that is too long."
     return "The reply holds no JSON object."
 
 

@@ -35,10 +35,10 @@ import itertools
 import json
 import re
 import sys
-import tomllib
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any, Final
 
+from agent import toml
 from agent.git import GITLINK
 from agent.plan import leave
 from agent.tree import BaseTree, Draft
@@ -218,8 +218,8 @@ def _changed(
 
 def _pyproject(source: str | None) -> Mapping[str, Any]:
     try:
-        data: Any = tomllib.loads(source or "")
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        data: Any = toml.loads(source or "")
+    except ValueError as error:
         return {"pyproject.toml": str(error)}
     found = {}
     for key in _PYPROJECT:

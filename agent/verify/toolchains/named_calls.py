@@ -12,16 +12,18 @@ import configparser
 import posixpath
 import re
 import shlex
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from agent import toml
 from agent.verify.files import Files, matching, text
 
 _TESTS: Final = re.compile(r"(py|test|unit)[\w.,{}-]*", re.IGNORECASE)
 """How an environment, a session or a target of that purpose is called."""
+_LONGEST: Final = 2_000
+"""Characters of a line that calls a program; ``shlex`` takes a time that grows with their square."""
 _FACTOR: Final = re.compile(r"^[\w.,{}!-]+:\s+")
 _MAKE_VARIABLE: Final = re.compile(r"(?m)^(?:export\s+)?(\w+)\s*[:?]?=[ \t]*(.*)$")
 
@@ -86,8 +88,8 @@ def _substituted(line: str) -> str:
 
 def _of_pyproject(source: str) -> Iterator[Call]:
     try:
-        tools = tomllib.loads(source).get("tool", {})
-    except (tomllib.TOMLDecodeError, RecursionError):
+        tools = toml.loads(source).get("tool", {})
+    except ValueError:
         return
     yield from _of_tox(str(_at(tools, "tox", "legacy_tox_ini") or ""))
     for words in _listed(_at(tools, "tox", "env_run_base", "commands")):
@@ -170,6 +172,8 @@ def _of_workflow(source: str) -> Iterator[Call]:
 
 def _of_line(line: str) -> Iterator[Call]:
     """The calls of a shell's line that joins them, with the folder that it changes to before each."""
+    if len(line) > _LONGEST:
+        return
     folder = ""
     for part in re.split(r"&&|;", line):
         entered = re.fullmatch(r"\s*cd\s+([\w./-]+)\s*", part)
@@ -180,6 +184,8 @@ def _of_line(line: str) -> Iterator[Call]:
 
 
 def _of_words(line: str, folder: str = "", env: Mapping[str, str] | None = None) -> Iterator[Call]:
+    if len(line) > _LONGEST:
+        return
     with suppress(ValueError):
         if words := shlex.split(line, comments=True):
             yield Call(tuple(words), "" if folder == "." else folder, env or {})

@@ -8,12 +8,12 @@ import itertools
 import posixpath
 import re
 import shlex
-import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
+from agent import toml
 from agent.verify.files import Files, text
 from agent.verify.toolchains import poetry
 from agent.verify.toolchains.base import ENVIRONMENT, VENV, Step, shell
@@ -454,8 +454,8 @@ def _pyproject(files: Files) -> Mapping[str, Any]:
 
 def _toml(source: str) -> Mapping[str, Any]:
     try:
-        return tomllib.loads(source)
-    except (tomllib.TOMLDecodeError, RecursionError):
+        return toml.loads(source)
+    except ValueError:
         return {}
 
 

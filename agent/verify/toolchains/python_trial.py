@@ -29,11 +29,6 @@ _TRIAL: Final = r"(?:twisted\.)?trial"
 _OURS: Final = " --reporter=bwverbose --temp-directory=/tmp/trial"
 _OTHERS: Final = re.compile(r"(?<!\S)(--reporter[= ]|--temp-directory[= ]|--jobs[= ]|-j ?)\S+\s*")
 """Of a call: what would take the place of ours, and several processes, whose lines are not in one order."""
-_LINE: Final = re.compile(
-    r"^(?P<test>\w+(?:\.\w+)+) \.\.\. (?:(?!^\w+(?:\.\w+)+ \.\.\. ).)*?"
-    r"(?P<results>(?:\[(?:OK|FAILURE|ERROR|SKIPPED|TODO|SUCCESS!\?!)\])+)$",
-    re.MULTILINE | re.DOTALL,
-)
 _WORST_FIRST: Final[Mapping[str, TestOutcome]] = {
     "ERROR": TestOutcome.ERROR,
     "FAILURE": TestOutcome.FAILED,
@@ -42,6 +37,13 @@ _WORST_FIRST: Final[Mapping[str, TestOutcome]] = {
     "SKIPPED": TestOutcome.SKIPPED,
     "OK": TestOutcome.PASSED,
 }
+_RESULTS: Final = [rf"\[{re.escape(result)}\]" for result in _WORST_FIRST]
+_LINE: Final = re.compile(
+    r"^(?P<test>\w+(?:\.\w+)+) \.\.\. (?:(?!^\w+(?:\.\w+)+ \.\.\. ).)*?"
+    + "".join(f"(?<!{result})" for result in _RESULTS)  # a row of them is tried from its first one alone
+    + rf"(?P<results>(?:{'|'.join(_RESULTS)})+)$",
+    re.MULTILINE | re.DOTALL,
+)
 _BLOCK: Final = re.compile(r"(?ms)^={79}\n\[(?:FAIL|ERROR)\]\n(.*?)(?=^[=-]{79}$)")
 """What went wrong, and below an empty line the tests of which it is said."""
 

@@ -23,6 +23,8 @@ def test_everything_is_optional() -> None:
         (b"[commands", "can't be read"),
         (b"a = " + b"[" * 100_000, "can't be read"),
         (b"[commands]\nshell = 'x'", "commands.shell"),
+        (b"[commands]\ntest = " + b"1" * 5000, "can.t be read"),
+        (b"[" * 90_000, "can.t be read"),
         (b"[budget]\ndollars = nan", "budget.dollars"),
         (b"[budget]\nminutes = inf", "budget.minutes"),
         (b"[budget]\nsteps = -1", "budget.steps"),

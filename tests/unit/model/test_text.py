@@ -36,6 +36,7 @@ def test_every_object_in_order(text: str, expected: list[object]) -> None:
         ('{"a": 1,}', "broken: .* line 1 column"),
         ('{"a": ' * 5000, "broken|too deeply"),
         ("{" * 100_000, "broken"),
+        ('{"a": ' + "1" * 5000 + "}", "too long"),
     ],
 )
 def test_why_there_is_no_object(text: str, says: str) -> None:

@@ -30,7 +30,7 @@ def test_a_project_whose_needs_can_not_be_had_is_installed_alone_and_the_failure
     assert made[-1][-7:] == ("--quiet", "--no-deps", "-e", ".;", "exit", "1;", "}")
 
 
-@pytest.mark.parametrize("content", [b"a = " + b"[" * 5_000, b"a = ", b"\xff"])
+@pytest.mark.parametrize("content", [b"a = " + b"[" * 5_000, b"a = ", b"\xff", b"a = " + b"1" * 5_000, b"a." * 400_000])
 def test_a_project_file_that_nobody_can_read_asks_for_nothing(content: bytes) -> None:
     assert installed({"pyproject.toml": content}) == [("--", "pytest")]
 
