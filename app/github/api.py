@@ -113,7 +113,6 @@ class Api:
     Args:
         current: gives the client to use now; called with ``True`` after a 401, to get one with a new token.
         backoff_s: pauses before each repetition.
-        renews: whether a new token can be had; without it a 401 is final.
         redact: goes over every text for people that leaves, as the last guard against secrets in it.
         home: beginning of the only paths to which a redirect is followed: ``/repositories/700``, as GitHub sends who
             asks by a name that a repository had before.
@@ -125,7 +124,6 @@ class Api:
         current: Callable[[bool], Awaitable[Client]],
         backoff_s: Sequence[float],
         *,
-        renews: bool = True,
         redact: Callable[[str], str] = str,
         home: str = "",
         on_moved: Callable[[], None] = lambda: None,
@@ -133,7 +131,6 @@ class Api:
         self._home = home
         self._on_moved = on_moved
         self._current = current
-        self._renews = renews
         self._redact = redact
         self.backoff_s = tuple(backoff_s)
 
@@ -174,7 +171,7 @@ class Api:
                 url = there
                 continue
             # Refused before anything happened: a token that ended early is worth one new one.
-            renew = isinstance(result, Reply) and result.status == 401 and self._renews and not renew and more
+            renew = isinstance(result, Reply) and result.status == 401 and not renew and more
             if renew:
                 continue
             error, pause = self._judged(result, method, what, harmless, tried)

@@ -89,7 +89,7 @@ class GitHubApp:
         # Sockets belong to the event loop that opened them.
         self._pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Connections] = weakref.WeakKeyDictionary()
         self._apps: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, Client] = weakref.WeakKeyDictionary()
-        self._api = Api(self._as_app, backoff_s, renews=False)
+        self._api = Api(self._as_app, backoff_s)
 
     async def aclose(self) -> None:
         """Close this event loop's connections."""
@@ -216,9 +216,10 @@ class GitHubApp:
             todo="Add the repository to the App's installation, if it still exists there",
         )
 
-    async def _as_app(self, _renew: bool) -> Client:
+    async def _as_app(self, renew: bool) -> Client:
+        """A client keeps the token that it has signed for some minutes, also when the clock was set right meanwhile."""
         loop = asyncio.get_running_loop()
-        if loop not in self._apps:
+        if renew or loop not in self._apps:
             self._apps[loop] = client(self._auth, self._api_url, self._pool(), self._silence_s)
         return self._apps[loop]
 

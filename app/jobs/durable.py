@@ -39,6 +39,10 @@ def open_dbos(url: str, identity: str) -> None:
         _put_damaged_aside(Path(sa.make_url(url).database or ""))
         config["system_database_engine"] = dbos_engine(url)
     DBOS(config=config)
+    # It brings a handler of its own, which speaks another language than the rest of the log.
+    its_log = logging.getLogger("dbos")
+    its_log.handlers.clear()
+    its_log.propagate = True
 
 
 def _put_damaged_aside(path: Path) -> None:

@@ -80,7 +80,7 @@ class Executor:
         self._active: set[Work] = set()
         self._workflows: set[asyncio.Task[Any]] = set()
         self._stopping = False
-        self._last_good = float("-inf")
+        self._done_at: dict[Callable[[], Awaitable[None]], float] = {}
         self._nudged = asyncio.Event()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: list[asyncio.Task[None]] = []
@@ -113,6 +113,7 @@ class Executor:
         self._workflow = DBOS.workflow(name="job", max_recovery_attempts=None)(job)
         DBOS.launch()
         await self._start_lost()
+        self._done_at = dict.fromkeys((self._monitor, self._hand_over, self._rescue), time.monotonic())
         self._tasks = [
             asyncio.create_task(self._repeat(self._monitor, self._pace.monitor)),
             asyncio.create_task(self._repeat(self._hand_over, self._pace.sweep, self._nudged)),
@@ -139,8 +140,9 @@ class Executor:
 
     @property
     def healthy(self) -> bool:
-        """Whether jobs are moved."""
-        return not self._stopping and time.monotonic() - self._last_good < self._pace.lease
+        """Whether jobs are moved, and there is room to write that down."""
+        oldest = min(self._done_at.values(), default=float("-inf"))
+        return not self._stopping and time.monotonic() - oldest < self._pace.lease
 
     # ── one job ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -214,7 +216,7 @@ class Executor:
         while True:
             try:
                 await action()
-                self._last_good = time.monotonic()
+                self._done_at[action] = time.monotonic()
                 failing = False
             except Exception:
                 if not failing:  # said once: it may be tried thousands of times before somebody makes room on a disk
@@ -259,6 +261,7 @@ class Executor:
 
     async def _rescue(self) -> None:
         """Start again what a dead worker left behind, and what stands still here since a disk was full or the like."""
+        await asyncio.to_thread(self._store.touch)
         own = {work.job.id for work in self._active}
         orphans = await asyncio.to_thread(self._store.take_over, self._identity, self._pace.lease, own)
         for job_id in [*orphans, *await self._never_claimed()]:

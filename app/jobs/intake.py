@@ -95,7 +95,7 @@ class Intake:
         except DBAPIError as error:
             if len(batch) > 1:  # one bad row must not turn its neighbours away
                 return [answer for item in batch for answer in self._stored([item])]
-            _log.error("a delivery could not be stored: %s", error)
+            _log.error("a delivery could not be stored: %s", error.orig)
             return [RetryLater("The job database can't take the delivery", why=str(error.orig))]
 
 

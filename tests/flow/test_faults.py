@@ -51,9 +51,9 @@ _SECRET = "s" * 64
 _LIMIT = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
 
 
-_FINAL: Mapping[object, tuple[str, ...]] = {401: ("/app/", "git-upload-pack"), 403: (".git/",)}
-"""Where an answer means that somebody has to act: the App's own credentials do not expire, git is told of no limit with
-a 403, and a token that has just been made is good."""
+_FINAL: Mapping[object, tuple[str, ...]] = {401: ("git-upload-pack",), 403: (".git/",)}
+"""Where an answer means that somebody has to act: git is told of no limit with a 403, and a token that has just been
+made is good."""
 
 
 class EachRequestFails:
