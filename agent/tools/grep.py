@@ -18,6 +18,8 @@ _FEW = 4
 """So many matches are shown with the lines around them, which is what would be read next."""
 _AROUND = 3
 _MOST_AROUND = 20
+_LINES = 200
+"""No more are asked for at once: each is sent again with every later call."""
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _MOST_WORDS = 10
 
@@ -54,7 +56,8 @@ def run(context: ToolContext, arguments: Grep) -> ToolResult:
     around = arguments.around
     if around is None:
         around = _AROUND if len(found) <= _FEW else 0
-    return ToolResult(_listing(context, found, min(around, _MOST_AROUND)))
+    fits = (_LINES // min(len(found), context.limits.matches) - 1) // 2
+    return ToolResult(_listing(context, found, min(around, _MOST_AROUND, fits)))
 
 
 def _without_braces(glob: str) -> list[str]:

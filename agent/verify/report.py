@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
@@ -105,8 +106,13 @@ def _shorten(message: str) -> str:
     return f"{message[:half]}\n… {len(message) - MESSAGE_LIMIT} characters left out …\n{message[-half:]}"
 
 
+_FRAME = re.compile(r"\s*(?:at|❯) .*:\d+\)?$")
+"""Of a trace, as JavaScript and Java write it."""
+
+
 def gist(message: str) -> str:
-    """The line of a failure message that says most: pytest marks it, elsewhere it is the last."""
+    """The line of a failure message that says most: pytest marks it, before a trace it is the first, else the last."""
     lines = [line for line in message.splitlines() if line.strip()]
-    marked = next((line[1:] for line in lines if line.startswith("E ")), lines[-1] if lines else "")
+    last = 0 if any(map(_FRAME.match, lines)) else -1
+    marked = next((line[1:] for line in lines if line.startswith("E ")), lines[last] if lines else "")
     return marked.strip()[:_GIST_CHARS]

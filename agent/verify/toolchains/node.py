@@ -20,7 +20,7 @@ from agent.types import TestOutcome
 from agent.verify import report
 from agent.verify.files import Files, from_root, matching, names_path, text
 from agent.verify.report import MESSAGE_LIMIT, Entry, Report, Unreadable
-from agent.verify.toolchains import joined, packages, shell_line
+from agent.verify.toolchains import javascript_failures, joined, packages, shell_line
 from agent.verify.toolchains.base import (
     NODE,
     REPORTS,
@@ -322,6 +322,7 @@ def read(collected: Collected, files: Files) -> Report | None:
         return None
     if len(entries) > _MAX_TESTS:
         raise Unreadable(f"the report holds more than {_MAX_TESTS} tests")
+    entries = list(javascript_failures.explained(entries, collected.output))
     return report.unexplained_by(report.build(entries), files.paths())
 
 
@@ -418,6 +419,7 @@ def _of_jest(content: Mapping[str, Any], views: Sequence[str]) -> Iterator[Entry
             yield Entry(path, TestOutcome.ERROR, message, collecting=True)
         for test in suite["assertionResults"]:
             message = clean("\n".join(map(str, test.get("failureMessages") or ())).encode("utf-8", "replace"))
+            message = javascript_failures.trimmed(message)
             yield Entry(_id(path, [*test["ancestorTitles"], test["title"]]), _JEST[test["status"]], message)
 
 

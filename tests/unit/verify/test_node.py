@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from agent.types import Commands, SuiteStatus, TestOutcome
 from agent.verify.compare import compare
 from agent.verify.proof import prove
-from agent.verify.report import PART, Unreadable
+from agent.verify.report import PART, Unreadable, gist
 from agent.verify.toolchains import detect, joined, node, packages
 from agent.verify.toolchains.base import Collected
 from tests.support.snapshot import Snapshot
@@ -356,6 +356,33 @@ def test_the_runner_behind_a_package_manager_is_asked_for_its_report(line: str) 
     plan = detect(tree, Commands())
     assert plan.line == line
     assert "outputFile" in node.invoke(plan, tree, (), "/v").argv[2]
+
+
+def test_a_failure_of_vitest_tells_the_difference_and_no_frame_of_its_own() -> None:
+    frames = (
+        "    at /v/p/a.test.ts:3:1\n    at runTest (file:///v/node_modules/r/index.js:1:2)\n    at node:internal/x:1:1"
+    )
+    one = {
+        "ancestorTitles": ["a"],
+        "title": "b",
+        "status": "failed",
+        "failureMessages": [f"Error: not equal\n{frames}"],
+    }
+    told = {"testResults": [{"name": "/v/p/a.test.ts", "status": "failed", "assertionResults": [one]}]}
+    same = "".join(f"    {n},\n" for n in range(30))
+    output = (
+        "\x1b[31m FAIL \x1b[39m a.test.ts > a > c\n FAIL  a.test.ts > a > b\nError: not equal\n\n"
+        "- Expected\n+ Received\n\n"
+        f"  [\n{same}-   1\n+   2\n{same}  ]\n\n ❯ a.test.ts:3:1\n FAIL  a.test.ts > a > d\nlost"
+    )
+    found = node.read(Collected({"vitest-0.json": json.dumps(told).encode()}, output.encode(), ("/v",)), Snapshot({}))
+    assert found is not None
+    (message,) = found.messages.values()
+    assert message == (
+        "Error: not equal\n- Expected\n+ Received\n…\n    28,\n    29,\n-   1\n+   2\n    0,\n    1,\n…\n"
+        "    at /v/p/a.test.ts:3:1"
+    )
+    assert gist(message) == "Error: not equal"
 
 
 # ── several packages ──
