@@ -33,8 +33,9 @@ from agent.tools.own import with_own
 from agent.tree import BaseTree, Draft
 from agent.types import START, Commands, Evidence, RunResult, RunSpec, Stage, SuiteStatus
 from agent.verify.baseline import Baseline, Shelf
-from agent.verify.environment import Machine, lacking
+from agent.verify.environment import Machine
 from agent.verify.harness import Harness
+from agent.verify.lacking import lacking
 from agent.verify.registries import Registries
 from agent.verify.static import Linters
 from agent.verify.toolchains import detect

@@ -20,10 +20,12 @@ from agent.tree import Draft
 from agent.types import SuiteStatus, TestOutcome, TestRun
 from agent.verify import verdict
 from agent.verify.checkouts import Checkouts
-from agent.verify.environment import COMMON, Environment, Installer, Machine
+from agent.verify.environment import COMMON, Environment, Machine
+from agent.verify.installer import Installer
 from agent.verify.paths import is_test
 from agent.verify.report import Report, Unreadable, gist
 from agent.verify.reports import ReportFolder
+from agent.verify.set_up import SetUp
 from agent.verify.store import SCRATCH, SetupFailed, Store
 from agent.verify.toolchains import TOOLCHAINS, build_of
 from agent.verify.toolchains.base import BUILD, REPORTS, WATCH, Canary, Collected, Invocation, TestPlan, shell
@@ -111,17 +113,8 @@ class Harness:
         self._cancelled = cancelled
         self._store = Store(Path(workspace.spec.cache_dir) / "environments")
         self._checkouts = Checkouts(workspace)
-        self._installer = Installer(
-            workspace,
-            self._checkouts.base_as_new,
-            sandbox,
-            plan,
-            machine,
-            events,
-            limits,
-            self._store,
-            cancelled,
-        )
+        set_up = SetUp(workspace, sandbox, machine.registries, events, limits, cancelled)
+        self._installer = Installer(workspace, self._checkouts.base_as_new, plan, machine, set_up, self._store)
         self._build = build_of(plan)
         self._environment: Environment | None = None
         self.unexplained: frozenset[str] = frozenset()

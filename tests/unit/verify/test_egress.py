@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from agent.types import SuiteStatus
-from agent.verify.environment import SetupFailed
 from agent.verify.registries import Registries
+from agent.verify.store import SetupFailed
 from app import clients
 from sandbox import Sandbox
 from sandbox.egress.policy import Egress

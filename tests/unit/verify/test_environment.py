@@ -10,8 +10,9 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from agent.types import SuiteStatus, TestOutcome, TestRun
-from agent.verify.environment import SetupFailed, lacking, may_lack
+from agent.verify.lacking import lacking, may_lack
 from agent.verify.registries import ALLOW, CLIENTS, Registries, holds_credential, places, told
+from agent.verify.store import SetupFailed
 from sandbox.container import ContainerFallback
 from sandbox.egress.policy import Destination
 from sandbox.errors import SandboxUnavailable
