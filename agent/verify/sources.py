@@ -1,5 +1,5 @@
-"""What a change to the product itself can do to its tests: know that it is tested, end the process, or take the place of
-a module that the runner imports. Pure."""
+"""What a change to the product itself can do to its tests: know that it is tested, end the process, or take the place
+of a module that the runner imports. Pure."""
 
 from __future__ import annotations
 

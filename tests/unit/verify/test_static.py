@@ -14,7 +14,8 @@ from agent.index.source import TreeSource
 from agent.tree import Draft
 from agent.types import Check, Finding
 from agent.verify.impact import importers
-from agent.verify.static import LINTERS, SHOWN, Linters, read, syntax, ways
+from agent.verify.linters import LINTERS, read
+from agent.verify.static import SHOWN, Linters, syntax, ways
 from sandbox import Sandbox
 from tests.support.environment import make_environment
 from tests.support.indexing import indexed
