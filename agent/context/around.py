@@ -8,11 +8,12 @@ from collections.abc import Sequence
 import numpy as np
 
 from agent.context.issue import read_issue
-from agent.context.lexical import Lexical, damped, query_of
+from agent.context.lexical import damped, query_of
 from agent.context.names import plain
 from agent.context.page import numbered
+from agent.context.pieces import chunk_of
 from agent.context.search import FunctionHit, SearchResult
-from agent.context.signals import fit_of_tests
+from agent.context.signals import fit_of_tests, whole_of
 from agent.index.index import Index
 from agent.index.record import Symbol
 from agent.index.words import words
@@ -98,7 +99,7 @@ def _callers(index: Index, hit: FunctionHit) -> list[tuple[str, Symbol]]:
 def _callees(index: Index, hit: FunctionHit) -> list[tuple[str, Symbol]]:
     graph = index.graph
     file = graph.number[hit.path]
-    chunk = _chunk_of(index, hit)
+    chunk = chunk_of(index, hit)
     found: list[tuple[str, Symbol]] = []
     for word in index.words_of(file, chunk) if chunk is not None else ():
         for home, at in graph.behind(word, file):
@@ -115,12 +116,10 @@ def example(index: Index, shown: Sequence[FunctionHit]) -> str:
         return ""
     best = shown[0]
     file = index.graph.number[best.path]
-    chunk = _chunk_of(index, best)
+    chunk = chunk_of(index, best)
     stems = index.corpus.vocabulary.stems
-    wanted = np.ones(len(index.paths), bool)
-    wanted[list(index.graph.tests)] = False
     query = query_of(stems.of(index.words_of(file, chunk))) if chunk is not None else {}
-    scores = Lexical(index.corpus, wanted).score(query).chunks
+    scores = whole_of(index).score(query).chunks
     there = {(hit.path, hit.start) for hit in shown}
     for at in np.argsort(-scores, kind="stable")[:50].tolist():
         home, piece = index.piece(at)
@@ -129,9 +128,3 @@ def example(index: Index, shown: Sequence[FunctionHit]) -> str:
         if scores[at] > 0 and fits and (path, piece.start) not in there:
             return f"== {path}\n" + numbered(index.text(path).split("\n"), range(piece.start, piece.end + 1))
     return ""
-
-
-def _chunk_of(index: Index, hit: FunctionHit) -> int | None:
-    """Number of the function's chunk in its record."""
-    chunks = index.records[index.graph.number[hit.path]].chunks
-    return next((i for i, c in enumerate(chunks) if c.kind == "function" and c.start == hit.start), None)

@@ -32,6 +32,12 @@ _NOTE = 12
 """Tokens of a note of what is left out."""
 
 
+def chunk_of(index: Index, hit: FunctionHit) -> int | None:
+    """Number of the function's chunk in its record."""
+    chunks = index.records[index.graph.number[hit.path]].chunks
+    return next((i for i, c in enumerate(chunks) if c.kind == "function" and c.start == hit.start), None)
+
+
 def is_inner_test(index: Index, hit: FunctionHit) -> bool:
     """Whether a function stands in the module that holds the tests of a source file, as in Rust."""
     language = index.records[index.graph.number[hit.path]].language
@@ -92,7 +98,7 @@ def class_heading(index: Index, hit: FunctionHit, lines: Sequence[str]) -> dict[
     symbol = next((s for s in record.symbols if owner and s.name == owner and s.start <= hit.start <= s.end), None)
     if symbol is None:
         return {}
-    chunk = next((i for i, c in enumerate(record.chunks) if c.kind == "function" and c.start == hit.start), None)
+    chunk = chunk_of(index, hit)
     named = frozenset(index.words_of(file, chunk)) if chunk is not None else frozenset()
     constants = (s for s in record.symbols if s.kind == "variable" and s.name == f"{owner}.{s.short}")
     numbers = [*_docstring(lines, symbol.start, hit.start - 1)[:1]]

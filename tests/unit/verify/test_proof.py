@@ -169,7 +169,7 @@ def test_parts_behind_one_that_breaks_a_test_off_are_proven_by_it() -> None:
     def proof(test: str, on_base: str) -> Proof:
         return Proof(test=test, on_base=on_base, on_head="passed", command=(), base_digest="b", head_digest="h")  # type: ignore[arg-type]
 
-    whole, red, cut = proof("p::TestA", "failed"), proof("p::TestA/1", "failed"), proof("p::TestA/2", "missing")
+    whole, red, cut = proof("p::TestA", "failed"), proof("p::TestA/1", "failed"), proof("p::TestA/2/x", "missing")
     odd = proof("p::TestB/2", "missing")
     before = TestRun(command=("go",), status=SuiteStatus.OK)
     assert told_apart([whole, red, cut, odd], before) == ((whole, red, odd), ())
