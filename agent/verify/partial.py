@@ -21,10 +21,9 @@ _SHARE: Final = 0.5
 _LEAST: Final = 0.05
 """Of that share: with less left nothing more is begun."""
 _FIRST: Final = 3
-"""Test files that show whether the tests can be judged in parts at all."""
-_FIRST_SHARE: Final = 0.5
+"""Test files that are tried until one shows that the tests can be judged in parts at all."""
 _TRIES: Final = 3
-"""One slice may take this part of what is left: a slow file at the head keeps no other from being run."""
+"""So many slices fit at least into what is left: a slow file at the head keeps no other from being run."""
 _JUDGED: Final = (SuiteStatus.OK, SuiteStatus.FAILING)
 
 RunSlice = Callable[[Sequence[str], float], TestRun]
@@ -59,14 +58,18 @@ class Slices:
         """How many test files were not measured."""
         return len([path for path in self._files if path not in self._known])
 
-    def measure(self, wanted: Sequence[str], share: float = 1.0) -> None:
-        """Measure those of ``wanted`` that are not yet, in their order, while ``share`` of the time left lasts."""
+    def measure(self, wanted: Sequence[str], tries: int = _TRIES) -> None:
+        """Measure those of ``wanted`` that are not yet, in their order, while there is time.
+
+        Args:
+            tries: see ``_TRIES``.
+        """
         pending = [path for path in wanted if path in self._files and path not in self._refused | self._known.keys()]
-        floor = self._left * (1 - share) + self._seconds * _LEAST
+        floor = self._seconds * _LEAST
         size = 1
         while pending and self._left > floor:
             chosen, pending = pending[:size], pending[size:]
-            limit = (self._left - floor + self._seconds * _LEAST / 2) / _TRIES
+            limit = (self._left - floor / 2) / tries
             run = self._run(chosen, limit)
             self._left -= run.seconds
             if run.status in _JUDGED:
@@ -109,7 +112,9 @@ class PartialBase:
             harness.limits.wall_s * _SHARE,
         )
         sizes = sorted(test_files(base), key=lambda path: len(base.content(path)))
-        self._slices.measure(sizes[len(sizes) // 4 :][:_FIRST], _FIRST_SHARE)
+        for path in sizes[len(sizes) // 4 :][:_FIRST]:
+            if not self._slices.runs:
+                self._slices.measure([path], tries=2)
 
     @property
     def run(self) -> TestRun | None:

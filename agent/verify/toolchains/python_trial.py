@@ -37,13 +37,14 @@ _WORST_FIRST: Final[Mapping[str, TestOutcome]] = {
     "SKIPPED": TestOutcome.SKIPPED,
     "OK": TestOutcome.PASSED,
 }
-_RESULTS: Final = [rf"\[{re.escape(result)}\]" for result in _WORST_FIRST]
+_RESULT: Final = [rf"\[{re.escape(result)}\]" for result in _WORST_FIRST]
+_RESULTS: Final = rf"((?:{'|'.join(_RESULT)})+)"
+_FIRST: Final = "".join(f"(?<!{result})" for result in _RESULT)  # a row of them is tried from its first one alone
+_TEST: Final = r"\w+(?:\.\w+)+"
 _LINE: Final = re.compile(
-    r"^(?P<test>\w+(?:\.\w+)+) \.\.\. (?:(?!^\w+(?:\.\w+)+ \.\.\. ).)*?"
-    + "".join(f"(?<!{result})" for result in _RESULTS)  # a row of them is tried from its first one alone
-    + rf"(?P<results>(?:{'|'.join(_RESULTS)})+)$",
-    re.MULTILINE | re.DOTALL,
+    rf"^({_TEST}) \.\.\. (?:{_RESULTS}|(?:(?!^{_TEST} \.\.\. ).)*?{_FIRST}{_RESULTS}$)", re.MULTILINE | re.DOTALL
 )
+"""A test's result follows its name, or ends a line of what the test has printed."""
 _BLOCK: Final = re.compile(r"(?ms)^={79}\n\[(?:FAIL|ERROR)\]\n(.*?)(?=^[=-]{79}$)")
 """What went wrong, and below an empty line the tests of which it is said."""
 
@@ -96,9 +97,9 @@ def read(collected: Collected, files: Files) -> Report | None:
 def _entries(text: str) -> Iterator[Entry]:
     messages = dict(_messages(text))
     for match in _LINE.finditer(text):
-        said = set(re.findall(r"\[([^\]]+)\]", match["results"]))
+        said = set(re.findall(r"\[([^\]]+)\]", match[2] or match[3]))
         outcome = next(outcome for word, outcome in _WORST_FIRST.items() if word in said)
-        test = match["test"]
+        test = match[1]
         message = messages.get(test, "")
         yield Entry(test, outcome, message, collecting=_is_loading(message))
 

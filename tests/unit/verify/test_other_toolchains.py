@@ -340,6 +340,7 @@ def test_a_test_whose_line_something_else_has_begun() -> None:
 TRIAL = """pk.tests.test_a.A.test_bad ... [FAILURE]
 pk.tests.test_a.A.test_ok ... hello
 [OK]
+pk.tests.test_a.A.test_warns ... [OK]/pk/a.py:1: UserWarning: not yet
 pk.tests.test_a.B.test_skip ... [SKIPPED]
 pk.tests.test_a.B.test_todo ... [TODO]
 pk.tests.test_a.B.test_two ... [FAILURE][ERROR]
@@ -365,9 +366,9 @@ builtins.ModuleNotFoundError: No module named 'nothing_here'
 
 pk.tests.test_b
 {1}
-Ran 6 tests in 0.013s
+Ran 7 tests in 0.013s
 
-FAILED (skips=1, expectedFailures=1, failures=2, errors=2, successes=1)
+FAILED (skips=1, expectedFailures=1, failures=2, errors=2, successes=2)
 """.format("=" * 79, "-" * 79)
 
 
@@ -376,6 +377,7 @@ def test_trial() -> None:
     assert {test.removeprefix("pk.tests."): outcome.value for test, outcome in found.outcomes.items()} == {
         "test_a.A.test_bad": "failed",
         "test_a.A.test_ok": "passed",
+        "test_a.A.test_warns": "passed",
         "test_a.B.test_skip": "skipped",
         "test_a.B.test_todo": "xfailed",
         "test_a.B.test_two": "error",
@@ -384,7 +386,7 @@ def test_trial() -> None:
     assert "1 != 2" in found.messages["pk.tests.test_a.A.test_bad"]
     assert found.uncollected == {"pk.tests.test_b"}
     with pytest.raises(Unreadable):
-        read("python-trial", TRIAL.replace("Ran 6", "Ran 7"))
+        read("python-trial", TRIAL.replace("Ran 7", "Ran 8"))
     tree = Snapshot({})
     plan = detect(tree, Commands(test="cd src && trial -j4 --reactor=poll pk"))
     call = TOOLCHAINS[plan.toolchain].invoke(plan, tree, ("src/pk/tests/test_a.py", "pk.tests.test_a.A.test_ok"), "/v")
