@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from agent.verify.files import Files
-from agent.verify.toolchains import node, python_setup
+from agent.verify.toolchains import node_setup, python_setup
 from agent.verify.toolchains.base import Step, shell
 
 _PIP: Final = re.compile(r"(pip3?|python3? -m pip) install ")
@@ -24,7 +24,7 @@ def steps(line: str, files: Files) -> tuple[Step, ...]:
     """The line as a step, after what it needs to do its work offline where that can be told."""
     words = _words(line)
     if _NPM.fullmatch(" ".join(words)):
-        return (Step(shell(line), reads=node.read_by_npm(files)),)
+        return (Step(shell(line), reads=node_setup.read_by_npm(files)),)
     called = _PIP.match(" ".join(words) + " ")
     if called is None:
         return (Step(shell(line)),)
