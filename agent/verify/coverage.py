@@ -194,5 +194,11 @@ _GO: Final = Tracer((".go",), _watch_go, _read_go)
 
 _NODE: Final = Tracer(SUFFIXES, watch, read, UNSEEN)
 
-TRACERS: Final[Mapping[str, Tracer]] = {"python-pytest": _PYTHON, "python-unittest": _PYTHON, "node": _NODE, "go": _GO}
+TRACERS: Final[Mapping[str, Tracer]] = {
+    "python-pytest": _PYTHON,
+    "python-unittest": _PYTHON,
+    "python-trial": _PYTHON,
+    "node": _NODE,
+    "go": _GO,
+}
 """By toolchain."""
