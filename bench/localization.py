@@ -24,13 +24,11 @@ from pathlib import Path
 from typing import Any
 
 from agent.context.build import render
-from agent.context.pieces import lines_of
 from agent.context.rank import Weights, read_weights
 from agent.context.search import FunctionHit, search
 from agent.context.semantic import Semantic
 from agent.git import Git
 from agent.index.history import Commit, log_arguments, parse_log
-from agent.index.index import Index
 from agent.index.indexer import Indexer
 from agent.index.source import TreeSource
 from agent.model.embeddings import OpenAIEmbedder
@@ -106,7 +104,7 @@ def _one(case: Mapping[str, Any], indexer: Indexer, meaning: Semantic | None, op
         shown = {}
         for budget in options.budgets:
             text = render(index, Task(title=title, body=body), result, budget, "bench")
-            shown[str(budget)] = shown_functions(text, result.functions, index)
+            shown[str(budget)] = shown_functions(text, result.functions)
         return {
             "files": [hit.path for hit in result.files],
             "functions": [f"{hit.path}::{hit.name}" for hit in result.functions],
@@ -119,18 +117,15 @@ def _one(case: Mapping[str, Any], indexer: Indexer, meaning: Semantic | None, op
 _NUMBERED = re.compile(r"^ *(\d+) ", re.M)
 
 
-def shown_functions(text: str, ranked: Sequence[FunctionHit], index: Index) -> list[str]:
-    """Which ranked functions stand whole in a context: under their file's headings, with every one of their lines, but
-    for what goes too far of a docstring."""
+def shown_functions(text: str, ranked: Sequence[FunctionHit]) -> list[str]:
+    """Which ranked functions stand whole in a context: under their file's headings, with every one of their lines."""
     lines: dict[str, set[int]] = {}
     for section in text.split("\n== ")[1:]:
         path, _, body = section.partition("\n")
         # An example of the house style may come from a file that stands above already.
         lines.setdefault(path, set()).update(map(int, _NUMBERED.findall(body.partition("\n\n")[0])))
     return [
-        f"{hit.path}::{hit.name}"
-        for hit in ranked
-        if lines.get(hit.path, set()).issuperset(lines_of(index.text(hit.path).split("\n"), hit))
+        f"{hit.path}::{hit.name}" for hit in ranked if set(range(hit.start, hit.end + 1)) <= lines.get(hit.path, set())
     ]
 
 

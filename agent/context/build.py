@@ -35,6 +35,10 @@ _LONG, _EXCERPT, _EXCERPTS = 0.6, 0.2, 3
 """A function that would take more than the first share of its section is shown in part, with at most the second
 share of what is left, and only where it is among so many of the best."""
 
+_LONG_DOC = 0.15
+"""A docstring that would take more than this share of its section is shown in part, unless the task is about what is
+documented."""
+
 _SMALLEST = 24
 """Tokens; no function with its heading takes less."""
 
@@ -117,14 +121,14 @@ def _functions(
     long = int(room * _LONG)
     rank = {hit: at for at, hit in enumerate(result.functions)}
     best = result.functions[0].path if result.functions else ""
-    whole = asked(text)
+    long_doc = math.inf if asked(text) else room * _LONG_DOC
     blocks: dict[str, dict[int, str]] = {}
     shown: list[FunctionHit] = []
     for hit in sorted(result.functions, key=_worth):
         if room < _SMALLEST:
             break
         lines = index.text(hit.path).split("\n")
-        body = numbered(lines, range(hit.start, hit.end + 1) if whole else pieces.lines_of(lines, hit))
+        body = pieces.body(lines, hit, long_doc)
         if estimate_tokens(body) > long:
             body = pieces.excerpt(index, text, lines, hit, int(room * _EXCERPT)) if rank[hit] < _EXCERPTS else ""
         there = blocks.get(hit.path, {})

@@ -18,9 +18,8 @@ from agent.model.tokens import estimate_tokens
 _IMPORT_LINES = 25
 """No longer imports are shown."""
 
-_DOC_LINES, _DOC_SHOWN = 10, 3
-"""Of a docstring that is longer than the first, so many lines are shown: it says what the function is for, and the rest
-takes the place of code."""
+_DOC_SHOWN = 3
+"""Lines of a docstring that is too long: they say what the function is for, and the rest takes the place of code."""
 
 _CONSTANT_LINES = 6
 """Of a class's constant that a method uses."""
@@ -59,11 +58,14 @@ def _docstring(lines: Sequence[str], start: int, end: int) -> range:
     return range(0)
 
 
-def lines_of(lines: Sequence[str], hit: FunctionHit) -> list[int]:
-    """The numbers of a function's lines, but for what goes too far of its docstring."""
-    doc = _docstring(lines, hit.start, hit.end)
-    left_out = doc[_DOC_SHOWN:-1] if len(doc) > _DOC_LINES else range(0)
-    return [n for n in range(hit.start, hit.end + 1) if n not in left_out]
+def body(lines: Sequence[str], hit: FunctionHit, doc_tokens: float) -> str:
+    """A function's lines, whole but for a docstring of more than ``doc_tokens``, of which only the beginning is shown."""
+    left_out = _docstring(lines, hit.start, hit.end)[_DOC_SHOWN:-1]
+    if not left_out or estimate_tokens(numbered(lines, left_out)) <= doc_tokens:
+        return numbered(lines, range(hit.start, hit.end + 1))
+    before, after = range(hit.start, left_out[0]), range(left_out[-1] + 1, hit.end + 1)
+    note = f"      [… {len(left_out)} lines of the docstring of {hit.name} left out]"
+    return "\n".join((numbered(lines, before), note, numbered(lines, after)))
 
 
 def excerpt(index: Index, text: str, lines: Sequence[str], hit: FunctionHit, tokens: int) -> str:
