@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from agent.context import around, pieces
 from agent.context.documents import asked, documents
 from agent.context.overview import conventions, facts
-from agent.context.page import Page, numbered
+from agent.context.page import Page
 from agent.context.rerank import rerank
 from agent.context.search import FunctionHit, SearchResult, search
 from agent.context.semantic import Meaning
