@@ -59,7 +59,7 @@ def _docstring(lines: Sequence[str], start: int, end: int) -> range:
 
 
 def body(lines: Sequence[str], hit: FunctionHit, doc_tokens: float) -> str:
-    """A function's lines, whole but for a docstring of more than ``doc_tokens``, of which only the beginning is shown."""
+    """A function's lines, whole but for a docstring of more than ``doc_tokens``, shown in part."""
     left_out = _docstring(lines, hit.start, hit.end)[_DOC_SHOWN:-1]
     if not left_out or estimate_tokens(numbered(lines, left_out)) <= doc_tokens:
         return numbered(lines, range(hit.start, hit.end + 1))
