@@ -11,7 +11,7 @@ from agent.context.issue import read_issue
 from agent.context.lexical import damped, query_of
 from agent.context.names import plain
 from agent.context.page import numbered
-from agent.context.pieces import chunk_of
+from agent.context.pieces import chunk_of, is_inner_test
 from agent.context.search import FunctionHit, SearchResult
 from agent.context.signals import fit_of_tests, whole_of
 from agent.index.index import Index
@@ -31,8 +31,8 @@ _EXAMPLE_LINES = 40
 """No longer example is shown."""
 
 _AROUND, _CALLERS, _CALLEES, _HOMES = 4, 4, 6, 4
-"""So many of the functions shown get their surroundings: that many callers and callees of each, and places where a
-constant that the task names is defined."""
+"""So many of the functions shown get their surroundings: that many callers and callees of each, and no constant that
+the task names is told where more places define it."""
 
 
 def tests(index: Index, result: SearchResult, own: Sequence[FunctionHit], text: str) -> str:
@@ -60,14 +60,17 @@ def tests(index: Index, result: SearchResult, own: Sequence[FunctionHit], text: 
 
 
 def constants(index: Index, text: str) -> str:
-    """Values at module level that the task names, which no function holds: where they are defined."""
-    found = [
-        (index.paths[file], index.records[file].symbols[at])
-        for name in plain(read_issue(text).said)
-        for file, at in index.graph.defined.get(name, ())[:_HOMES]
-        if file not in index.graph.tests
-    ]
-    return "\n".join(f"{path}:{s.start}: {s.signature}" for path, s in found if s.kind == "variable")
+    """Values that the task names, which no function holds: where they are defined. A name of many says nothing."""
+    lines: list[str] = []
+    for name in plain(read_issue(text).said):
+        homes = [
+            (index.paths[file], index.records[file].symbols[at])
+            for file, at in index.graph.defined.get(name, ())
+            if file not in index.graph.tests
+        ]
+        values = [(path, symbol) for path, symbol in homes if symbol.kind == "variable"]
+        lines += [_line(path, symbol) for path, symbol in values if len(values) <= _HOMES]
+    return "\n".join(lines)
 
 
 def neighbours(index: Index, shown: Sequence[FunctionHit]) -> str:
@@ -76,9 +79,13 @@ def neighbours(index: Index, shown: Sequence[FunctionHit]) -> str:
     lines: dict[str, None] = {}
     for hit in shown[:_AROUND]:
         for path, symbol in [*_callers(index, hit), *_callees(index, hit)]:
-            if (path, symbol.name) not in seen:
-                lines[f"{path}:{symbol.start}: {symbol.signature}"] = None
+            if (path, symbol.name) not in seen and not is_inner_test(index, path, symbol.name):
+                lines[_line(path, symbol)] = None
     return "\n".join(lines)
+
+
+def _line(path: str, symbol: Symbol) -> str:
+    return f"{path}:{symbol.start}: {symbol.signature}"
 
 
 def _callers(index: Index, hit: FunctionHit) -> list[tuple[str, Symbol]]:

@@ -86,7 +86,7 @@ def render(
     wants_documents = asked(text)
     reserved = budget_tokens * (_TESTS + _NEIGHBOURS + wants_documents * _DOCUMENTS)
     least = max((hit.score for hit in result.functions), default=0.0) - margin
-    own = [hit for hit in result.functions if pieces.is_inner_test(index, hit)]
+    own = [hit for hit in result.functions if pieces.is_inner_test(index, hit.path, hit.name)]
     result = result._replace(functions=tuple(hit for hit in result.functions if hit not in own))
     shown = _functions(index, result, page, page.left - reserved, least, text)
     page.add_fenced("tests", "tests that cover this code", around.tests(index, result, own, text), _TESTS)

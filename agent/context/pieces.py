@@ -37,10 +37,10 @@ def chunk_of(index: Index, hit: FunctionHit) -> int | None:
     return next((i for i, c in enumerate(chunks) if c.kind == "function" and c.start == hit.start), None)
 
 
-def is_inner_test(index: Index, hit: FunctionHit) -> bool:
+def is_inner_test(index: Index, path: str, name: str) -> bool:
     """Whether a function stands in the module that holds the tests of a source file, as in Rust."""
-    language = index.records[index.graph.number[hit.path]].language
-    return language == "rust" and not {"tests", "test"}.isdisjoint(hit.name.split(".")[:-1])
+    language = index.records[index.graph.number[path]].language
+    return language == "rust" and not {"tests", "test"}.isdisjoint(name.split(".")[:-1])
 
 
 _QUOTES = ('"""', "'''")

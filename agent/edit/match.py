@@ -199,6 +199,8 @@ def nearest(text: str, search: str) -> str:
         window += scores[first + size - 1] - scores[first - 1]
         if window > best + 1e-9:
             best, at = window, first
+    while at < len(lines) - size and not scores[at] and _WORD.search(wanted[0]):
+        at += 1  # as good, and it begins where the text does
     return _listing(lines, at, size) if best >= size * _SIMILAR else ""
 
 

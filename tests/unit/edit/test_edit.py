@@ -174,6 +174,8 @@ def test_no_match_shows_the_nearest_lines() -> None:
     assert "1|def f(x):" in message
     assert "3|    return total" in message
     assert "1 edit" not in message
+    typed = b"a\n\nconst f = (e: Event) => {\n  set(e.value);\n};\n\nz\n"
+    assert "are:\n3|const f" in refusal(typed, "const f = (e) => {\n  set(e.value);\n};", "x"), "where the text begins"
     assert "Read the file" in refusal(b"completely = different\n", "for i in range(10):\n    print(i)", "pass")
 
 
