@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from agent.verify.python_tests import syntax
+from agent.verify.python_code import syntax
 
 _LEAVES: Final = re.compile(r"^os\.abort\(|^os\.kill(pg)?\(os\.getp|^signal\.raise_signal\(")
 _AT_ONCE: Final = "_exit"

@@ -38,7 +38,7 @@ from agent.git import GITLINK
 from agent.plan import leave
 from agent.tree import BaseTree, Draft
 from agent.types import IntegrityFinding, Plan
-from agent.verify import other_tests, python_tests, settings, sources, surroundings
+from agent.verify import other_tests, python_code, python_tests, settings, sources, surroundings
 from agent.verify.hooks import hooks
 from agent.verify.hunks import hunk
 from agent.verify.paths import is_ci, is_test, is_test_config
@@ -189,7 +189,7 @@ def _of_conftest(path: str, old: str | None, new: str | None, base: BaseTree) ->
     if new is None:
         yield _of_file("config_changed", "conftest.py is gone")
         return
-    before, after = python_tests.statements((old or "").encode()) or (), python_tests.statements(new.encode())
+    before, after = python_code.statements((old or "").encode()) or (), python_code.statements(new.encode())
     if after is None:
         yield _of_file("unreadable", "conftest.py is no valid Python any more")
         return

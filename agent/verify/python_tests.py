@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import ast
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, TypeGuard
+from typing import Final
 
 from agent.errors import GraftsmithError
 from agent.tree import Draft
-
-Function = ast.FunctionDef | ast.AsyncFunctionDef
+from agent.verify.python_asserts import assertions, is_vacuous, strength, swallows
+from agent.verify.python_code import Function, blocks, is_false, is_function, live, syntax
 
 _SKIP: Final = re.compile(r"\b(skip\w*|xfail|expectedFailure|SkipTest|importorskip|skipTest|skipIf|skipUnless)\b")
-_ASSERTING: Final = re.compile(r"(assert\w*|fail|raises|warns|deprecated_call|expect\w*|approvals?|verify\w*)$")
-_BROAD: Final = frozenset({"Exception", "BaseException", "AssertionError"})
 _LEAVING: Final = re.compile(r"^(sys\.exit|os\._exit|exit|quit|pytest\.exit)$")
 
 
@@ -90,25 +87,6 @@ def _module(tree: ast.Module) -> Module:
             shadowed.append(name)
         known[name] = _body(function, (*skips, *inherited), helper=not collected)
     return Module(tests, others, tuple(_switches(tree.body, "")), tuple(shadowed))
-
-
-def syntax(source: bytes) -> ast.Module | None:
-    """The tree of a file, or ``None``."""
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def statements(source: bytes) -> list[str] | None:
-    """The statements of a module without layout and comments, or ``None`` as for ``parse``."""
-    tree = syntax(source)
-    try:
-        return None if tree is None else [ast.unparse(node) for node in tree.body]
-    except RecursionError:
-        return None
 
 
 def changed_tests(draft: Draft, path: str) -> frozenset[str]:
@@ -244,7 +222,7 @@ def _functions(
     body: Sequence[ast.stmt], prefix: str, inherited: tuple[str, ...], collected: bool
 ) -> Iterator[tuple[str, Function, bool, tuple[str, ...]]]:
     for node in body:
-        if _is_function(node):
+        if is_function(node):
             is_test = collected and node.name.startswith("test")
             yield f"{prefix}{node.name}", node, is_test, inherited
         elif isinstance(node, ast.ClassDef):
@@ -254,44 +232,31 @@ def _functions(
                 node.body, f"{prefix}{node.name}::", (*inherited, *marks), collected and _is_collected(node)
             )
         elif isinstance(node, ast.If | ast.Try | ast.With):
-            alive = not (isinstance(node, ast.If) and _is_false(node.test))
-            for part in _blocks(node):
+            alive = not (isinstance(node, ast.If) and is_false(node.test))
+            for part in blocks(node):
                 yield from _functions(part, prefix, inherited, collected and (alive or part is not node.body))
-
-
-def _blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:
-    for name in ("body", "orelse", "finalbody"):
-        part = getattr(node, name, None)
-        if part:
-            yield part
-    for handler in getattr(node, "handlers", ()):
-        yield handler.body
-
-
-def _is_function(node: ast.AST) -> TypeGuard[Function]:
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
 
 
 def _is_collected(node: ast.ClassDef) -> bool:
     """Test classes by name, and anything with a base: a mixin or a ``TestCase`` of whatever name is not told apart."""
-    has_init = any(_is_function(n) and n.name == "__init__" for n in node.body)
+    has_init = any(is_function(n) and n.name == "__init__" for n in node.body)
     return bool(node.bases) or (node.name.startswith("Test") and not has_init)
 
 
 def _body(function: Function, inherited: tuple[str, ...], *, helper: bool) -> Body:
-    live = list(_live(function.body))
-    asserts = [(node, text) for node in live for text in _assertions(node)]
+    reached = list(live(function.body))
+    asserts = [(node, text) for node in reached for text in assertions(node)]
     skips = [*inherited, *(m for d in function.decorator_list if _SKIP.search(m := ast.unparse(d)))]
-    skips += [t for node in live if (t := _skip_call(node))]
+    skips += [t for node in reached if (t := _skip_call(node))]
     last = max((node.lineno for node, _ in asserts), default=0)
     return Body(
         span=(min([function.lineno, *(d.lineno for d in function.decorator_list)]), function.end_lineno or 0),
         source=_normalised(function),
         skips=tuple(skips),
         asserts=tuple(text for _, text in asserts),
-        empty_asserts=tuple(text for node, text in asserts if _is_vacuous(node)),
-        swallowed=sum(_swallows(node) for node in live),
-        returns=sum(_leaves(node) and node.lineno < last for node in live if isinstance(node, ast.stmt)),
+        empty_asserts=tuple(text for node, text in asserts if is_vacuous(node)),
+        swallowed=sum(swallows(node) for node in reached),
+        returns=sum(_leaves(node) and node.lineno < last for node in reached if isinstance(node, ast.stmt)),
         parameters=tuple(_parameters(function)),
         helper=helper,
     )
@@ -311,44 +276,6 @@ def _normalised(function: Function) -> str:
     return "\n".join(parts + [ast.unparse(node) for node in body])
 
 
-def _live(body: Sequence[ast.stmt]) -> Iterator[ast.stmt | ast.expr]:
-    """Statements and expressions that can run: not what follows a plain ``return``, what is below ``if False``, or the
-    inside of a function that is only defined."""
-    for node in body:
-        yield node
-        if _is_function(node) or isinstance(node, ast.ClassDef):
-            continue
-        if isinstance(node, ast.If) and _is_false(node.test):
-            yield from _live(node.orelse)
-            continue
-        for part in _blocks(node):
-            yield from _live(part)
-        yield from (e for e in ast.walk(node) if isinstance(e, ast.Call)) if not any(_blocks(node)) else _heads(node)
-        if isinstance(node, ast.Return | ast.Raise | ast.Continue | ast.Break):
-            return
-
-
-def _heads(node: ast.stmt) -> Iterator[ast.expr]:
-    """Calls in the head of a block: the condition, the iterable, the context managers."""
-    heads = [getattr(node, name) for name in ("test", "iter", "subject") if hasattr(node, name)]
-    heads += [item.context_expr for item in getattr(node, "items", ())]
-    for head in heads:
-        yield from (e for e in ast.walk(head) if isinstance(e, ast.Call))
-
-
-def _is_false(test: ast.expr) -> bool:
-    return isinstance(test, ast.Constant) and not test.value
-
-
-def _assertions(node: ast.stmt | ast.expr) -> Iterator[str]:
-    if isinstance(node, ast.Assert):
-        yield ast.unparse(node)
-    elif isinstance(node, ast.Call):
-        name = ast.unparse(node.func)
-        if _ASSERTING.match(name.rsplit(".", 1)[-1]):
-            yield ast.unparse(node)
-
-
 def _skip_call(node: ast.stmt | ast.expr) -> str:
     if isinstance(node, ast.Raise) and node.exc is not None:
         text = ast.unparse(node.exc)
@@ -356,62 +283,6 @@ def _skip_call(node: ast.stmt | ast.expr) -> str:
     if isinstance(node, ast.Call) and _SKIP.search(ast.unparse(node.func)):
         return ast.unparse(node)
     return ""
-
-
-def _is_vacuous(node: ast.stmt | ast.expr) -> bool:
-    if isinstance(node, ast.Assert):
-        return _holds_always(node.test)
-    if isinstance(node, ast.Call):
-        name = ast.unparse(node.func).rsplit(".", 1)[-1]
-        if name in ("assertTrue", "assert_", "assertIsNotNone") and node.args:
-            return _holds_always(node.args[0])
-        if (
-            name in ("assertEqual", "assertEquals", "assertIs", "assert_equal", "assertGreaterEqual")
-            and len(node.args) > 1
-        ):
-            return ast.dump(node.args[0]) == ast.dump(node.args[1])
-    return False
-
-
-def _holds_always(test: ast.expr) -> bool:
-    if isinstance(test, ast.Constant):
-        return bool(test.value)
-    if isinstance(test, ast.Tuple | ast.List):
-        return bool(test.elts)  # `assert (x == 1, "message")`
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.Or):
-        return any(map(_holds_always, test.values))
-    if isinstance(test, ast.BoolOp):
-        return all(map(_holds_always, test.values))
-    if isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        return _is_false(test.operand)
-    if (
-        isinstance(test, ast.Compare)
-        and len(test.ops) == 1
-        and isinstance(test.ops[0], ast.Eq | ast.Is | ast.GtE | ast.LtE)
-    ):
-        return ast.dump(test.left) == ast.dump(test.comparators[0])
-    return isinstance(test, ast.Lambda | ast.JoinedStr)
-
-
-def _swallows(node: ast.stmt | ast.expr) -> bool:
-    if isinstance(node, ast.Try):
-        guarded = any(True for part in _live(node.body) for _ in _assertions(part))
-        return guarded and any(map(_is_blind, node.handlers))
-    if isinstance(node, ast.With | ast.AsyncWith):
-        heads = [ast.unparse(item.context_expr) for item in node.items]
-        blind = any(re.match(r"(contextlib\.)?suppress\(", h) and _names_broad(h) for h in heads)
-        return blind and any(True for part in _live(node.body) for _ in _assertions(part))
-    return False
-
-
-def _is_blind(handler: ast.ExceptHandler) -> bool:
-    broad = handler.type is None or _names_broad(ast.unparse(handler.type))
-    raises = any(isinstance(n, ast.Raise) for part in handler.body for n in ast.walk(part))
-    return broad and not raises and not any(True for part in _live(handler.body) for _ in _assertions(part))
-
-
-def _names_broad(text: str) -> bool:
-    return bool(_BROAD & set(re.findall(r"\w+", text)))
 
 
 def _leaves(node: ast.stmt) -> bool:
@@ -472,36 +343,10 @@ def _switches(body: Sequence[ast.stmt], prefix: str) -> Iterator[str]:
             if _LEAVING.match(ast.unparse(node.value.func)):
                 yield prefix + ast.unparse(node)
         elif isinstance(node, ast.If | ast.Try | ast.With):
-            for part in _blocks(node):
+            for part in blocks(node):
                 yield from _switches(part, prefix)
 
 
 def _switches_collection(name: str) -> bool:
     last = name.rsplit(".", 1)[-1]
     return _SWITCHES.match(last) is not None or re.match(r"(test_|Test)", last) is not None
-
-
-# ── how much an assertion says ───────────────────────────────────────────────────────────────────────────────────
-
-_STRENGTH: Final = (
-    (r"^assert (True|1)\b|assertTrue\(True", 0),
-    (
-        r" or |assert(True|False|_)\(|is not None|IsNotNone|isinstance|assertIsInstance|hasattr|callable\(",
-        1,
-    ),
-    (
-        r"\bin\b|assertIn\b|assertRegex|assertGreater|assertLess|[<>]|!=|assertNotEqual|approx\(|AlmostEqual|startswith|endswith",
-        2,
-    ),
-    (r"raises\((Exception|BaseException)\b|assertRaises\((Exception|BaseException)\b", 2),
-    (r"==|assertEqual|assertEquals|assertIs\b|\bis\b|raises|Raises|assert_called|assertListEqual|assertDictEqual", 3),
-)
-
-
-def strength(text: str) -> int:
-    """A rough order of assertions: 0 says nothing, 1 a truth value, 2 a bound or a part, 3 an exact value."""
-    plain = re.sub(r"'[^']*'|\"[^\"]*\"", "''", text)
-    for pattern, value in _STRENGTH:
-        if re.search(pattern, plain):
-            return value
-    return 1

@@ -11,9 +11,10 @@ import ast
 import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Final, TypeGuard
+from typing import Final
 
-from agent.verify.python_tests import Function, Problem, syntax
+from agent.verify.python_code import Function, is_function, syntax
+from agent.verify.python_tests import Problem
 
 _UNASKED: Final = re.compile(
     r"(setup|teardown)(_(module|function|method|class|package))?|(set_?up|tear_?down)(Module|Class|TestData)?"
@@ -118,22 +119,18 @@ def _flat(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
                 yield from _flat(handler.body)
 
 
-def _is_function(node: ast.AST) -> TypeGuard[Function]:
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
-
-
 def _functions(body: Sequence[ast.stmt]) -> list[Function]:
     """Those of this scope; a class's own belong to the module too, which is where their names are looked up."""
     found: list[Function] = []
     for node in _flat(body):
-        if _is_function(node):
+        if is_function(node):
             found.append(node)
     return found
 
 
 def _every_function(body: Sequence[ast.stmt]) -> Iterator[Function]:
     for node in _flat(body):
-        if _is_function(node):
+        if is_function(node):
             yield node
         elif isinstance(node, ast.ClassDef):
             yield from _every_function(node.body)
