@@ -69,15 +69,19 @@ def answered() -> Ending:
     return Ending(Outcome.ANSWERED, "Answered from the code. Nothing was changed, and nothing was run.")
 
 
-def blocked(why: str, *, too_long: bool = False) -> Ending:
-    """The tests of the base can't be judged, so nothing could be proven."""
+def blocked(why: str, *, by: str = "", too_long: bool = False) -> Ending:
+    """The tests of the base can't be judged, so nothing could be proven.
+
+    Args:
+        by: what runs them, and why that.
+    """
     name = "in .graftsmith.toml, or give --test-command."
     return Ending(
         Outcome.BLOCKED,
         f"The project's tests could not be run on the unchanged code: {why}",
         f"Name a command for a part of the tests that is enough, {name} Or allow more time: GRAFTSMITH_COMMAND_TIMEOUT."
         if too_long
-        else f"Name the commands that set up and test the project {name}",
+        else f"{by}Name the commands that set up and test the project {name}",
     )
 
 

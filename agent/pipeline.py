@@ -152,7 +152,8 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
         )
     unusable = judge.unusable(baseline.run)
     if unusable:
-        return endings.blocked(unusable, too_long=baseline.run.status is SuiteStatus.TIMED_OUT)
+        by = f"They were run by `{harness.plan.line}` ({harness.plan.reason}). " if harness.plan.line else ""
+        return endings.blocked(unusable, by=by, too_long=baseline.run.status is SuiteStatus.TIMED_OUT)
     with run.stage(Stage.INDEX):
         known = reads.result()
         run.notes += known.index.report.notes

@@ -23,6 +23,8 @@ from agent.verify.toolchains.named_calls import Call
 
 DJANGO: Final = "django"
 TRIAL: Final = "trial"
+_SHOWN: Final = 120
+"""Characters of a call that is told."""
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,26 @@ def find(files: Files) -> Own | None:
     if named is None and "DJANGO_SETTINGS_MODULE" in text(files, "manage.py"):
         return Own(DJANGO, "python3 manage.py test", "manage.py runs Django's tests")
     return named
+
+
+def unread(files: Files) -> str:
+    """What the project's own files call in place of that, though nothing of it is taken; for a person, empty mostly."""
+    for source, calls in named_calls.by_source(files):
+        bare = [(call, _bare(call.words)) for call in calls]
+        own = [call for call, found in bare if found and _is_own(found[1], call.folder, files)]
+        if own:
+            return (
+                f"{source} has the tests run by `{' '.join(own[0].words)[:_SHOWN]}`, which can't be read test by test"
+            )
+    return ""
+
+
+def _is_own(program: str, folder: str, files: Files) -> bool:
+    """Whether a program is a module or a script of the repository that is called after tests."""
+    name = program.removeprefix("-m ")
+    path = posixpath.normpath(posixpath.join(folder, program))
+    module = name != program and _is_there(name, folder, files)
+    return "test" in name and (module or path in files.paths())
 
 
 def _named(files: Files) -> Own | None:

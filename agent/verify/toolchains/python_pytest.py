@@ -97,7 +97,7 @@ def _reason(files: Files) -> str:
     if said := _configured(files):
         return said
     for path in matching(files, "test_*.py", "*_test.py", "tests.py"):
-        return f"{path} looks like a test file"
+        return "; ".join(filter(None, (f"{path} looks like a test file", python_own.unread(files))))
     return ""
 
 

@@ -268,7 +268,7 @@ def test_each_error_leads_to_an_ending(kind: type[GraftsmithError], outcome: Out
 
 def test_other_endings() -> None:
     assert endings.our_bug(KeyError("x")).our_fault
-    assert "--test-command" in endings.blocked("no").next_step
+    assert "--test-command" in endings.blocked("no", by="They were run by `x`. ").next_step
     assert "a part of the tests" in endings.blocked("no", too_long=True).next_step
     assert endings.rejected(("first\nmore", "second")).reason.endswith("first (and 1 more)")
     assert endings.rejected(("first",)).outcome is Outcome.TESTS_FAILING

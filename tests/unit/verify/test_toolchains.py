@@ -117,6 +117,13 @@ def test_the_projects_own_runner_is_put_together_from_known_words(files: dict[st
     assert not line or next(iter(files)) in plan.reason
 
 
+def test_a_runner_that_can_not_be_read_is_named() -> None:
+    tox = TOX.format("tests", "python runtests.py -vv")
+    tree = {"tests/runtests.py": b"run()", "tests/test_a.py": b"", "tox.ini": tox.encode()}
+    plan = detect(Snapshot(tree), Commands())
+    assert plan.line == "python3 -m pytest" and "tox.ini has the tests run by `python runtests.py -vv`" in plan.reason
+
+
 WORDS = (
     "python",
     "-m",
