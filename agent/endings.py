@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 from agent.budget import BudgetReached
 from agent.errors import BugError, GraftsmithError, RetryLater, UserError
+from agent.listing import listed
 from agent.loop import Stuck
 from agent.model.errors import CallCancelled, ContentRefused, InvalidOutput
 from agent.tools.base import Claim, Conclusion
 from agent.types import Evidence, Outcome, Partial
 
+_NAMED = 5
+"""Files of a reason."""
 _REPORT = "Report this with the run's event log; your repository was not changed."
 
 # The first row that fits decides. What is not here is the operator's to mend, and ends as failed.
@@ -111,6 +114,8 @@ def accepted(claim: Claim, evidence: Evidence) -> Ending:
             )
     if evidence.partial:
         return Ending(Outcome.PROPOSED, _of_a_part(evidence, evidence.partial), _ALL_TESTS)
+    if evidence.unbuilt:
+        return Ending(Outcome.PROPOSED, _of_other_code(evidence), _BUILD)
     if evidence.touches_tests:
         return Ending(
             Outcome.PROPOSED,
@@ -139,15 +144,31 @@ _ALL_TESTS = (
 )
 
 
+_BUILD = (
+    "Build it and run the tests before it is merged. To have that done here: let the test command build first, as in "
+    "`python3 setup.py build_ext --inplace && pytest`, in .graftsmith.toml or by --test-command."
+)
+
+
+def _of_other_code(evidence: Evidence) -> str:
+    return (
+        f"{listed(evidence.unbuilt, _NAMED)} is compiled, and the test command builds nothing: the tests saw it as it "
+        f"was before, or not at all, and none of them got worse. {_shown(evidence)}"
+    )
+
+
 def _of_a_part(evidence: Evidence, part: Partial) -> str:
+    return (
+        f"Tests of {part.short} were run, the nearest to the change, and none of them got worse; nothing is known of "
+        f"the others, since all of them do not end in their time. {_shown(evidence)}"
+    )
+
+
+def _shown(evidence: Evidence) -> str:
     turned = len(evidence.turned)
     shown = f"{turned} {'test fails' if turned == 1 else 'tests fail'} without the change and pass with it"
     also = " What was tested before is tested in another way now, or not at all." if evidence.touches_tests else ""
-    return (
-        f"Tests of {part.short} were run, the nearest to the change, and none of them got worse; nothing is known of "
-        f"the others, since all of them do not end in their time. {shown if turned else 'No test shows the change'}."
-        f"{also}{_complaints(evidence)}"
-    )
+    return f"{shown if turned else 'No test shows the change'}.{also}{_complaints(evidence)}"
 
 
 def _complaints(evidence: Evidence) -> str:

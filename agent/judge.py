@@ -84,32 +84,19 @@ def of_claim(claim: Claim, evidence: Evidence, plan: Plan | None, changed: Colle
         return (*found, *_shown_by_a_test(claim, comparison, changed))
     found += _proofs(evidence.proof)
     if not found and not evidence.turned and _wants_proof(plan, changed):
-        found.append(_unproven(final, changed))
+        found.append(_unproven(final, evidence.unbuilt, changed))
     return tuple(found)
 
 
-_COMPILED = re.compile(r".*\.(?:c|cc|cpp|cxx|h|hh|hpp|pyx|pxd|pxi|f|f90|rs|m|mm)", re.IGNORECASE)
-_BUILDS = re.compile(
-    r"\b(?:\w*build\w*|c?make|ctest|ninja|meson|maturin|pip|tox|nox|\w*-gyp|cargo|go|mvn|gradlew?|compile|rake|xcodebuild)\b"
-)
-
-
-def unbuilt(final: TestRun | None, changed: Collection[str]) -> str:
-    """That the tests did not see the compiled part of a change, for a person; empty where they may have."""
-    sources = sorted(path for path in changed if _COMPILED.fullmatch(path) and not is_test(path))
-    if final is None or not sources or _BUILDS.search(" ".join(final.command)):
-        return ""
-    return (
-        f"{listed(sources, _SHOWN)} is compiled, and the test command builds nothing: the tests saw it as it was "
-        "before, or not at all. Let the command build it first, as in `python3 setup.py build_ext --inplace && pytest`"
-    )
-
-
-def _unproven(final: TestRun, changed: Collection[str]) -> str:
+def _unproven(final: TestRun, unbuilt: Sequence[str], changed: Collection[str]) -> str:
     if not final.structured:
         return _NOTHING_TOLD
-    if unseen := unbuilt(final, changed):
-        return f"{unseen}. That is for a person: call `finish` with the claim `blocked`, and say so."
+    if unbuilt:
+        return (
+            f"{listed(unbuilt, _SHOWN)} is compiled, and the test command builds nothing: the tests saw it as it was "
+            "before, or not at all. Call `finish` with the claim `blocked`, and say that the command has to build it "
+            "first, as in `python3 setup.py build_ext --inplace && pytest`."
+        )
     ran = {test.partition("::")[0] for test in final.outcomes if "::" in test}
     idle = sorted(path for path in changed if is_test(path) and "test" in path.rsplit("/", 1)[-1] and path not in ran)
     if not (ran and idle):

@@ -26,6 +26,7 @@ from agent.types import Check, Comparison, Evidence, Plan, Stage, SuiteStatus, T
 from agent.verify import coverage, impact, integrity, static
 from agent.verify.baseline import Baseline
 from agent.verify.compare import compare, without_wandering
+from agent.verify.compiled import unbuilt
 from agent.verify.harness import Harness
 from agent.verify.impact import Use
 from agent.verify.inside import inner_tests, may_hold_tests
@@ -110,9 +111,14 @@ class Measure:
         final = self.harness.run(draft, some, name="final", fresh=True)
         comparison = self._compared(draft, final)
         comparison = comparison.giving_up(integrity.given_up(draft, plan, comparison.lost))
-        weakened = integrity.check(draft.base, draft, plan)
-        measured = {"affected": evidence.affected, "final": final, "comparison": comparison, "integrity": weakened}
-        return self._of_base(checks=evidence.checks, **measured)
+        return self._of_base(
+            checks=evidence.checks,
+            affected=evidence.affected,
+            final=final,
+            comparison=comparison,
+            integrity=integrity.check(draft.base, draft, plan),
+            unbuilt=unbuilt(self.harness.plan.line, draft.edits),
+        )
 
     def _compared(self, draft: Draft, run: TestRun, files: Collection[str] = ()) -> Comparison:
         """The base against ``run``, as far as it is about ``files`` where any are named."""

@@ -245,7 +245,5 @@ class _Best:
     def accepted(self, note: str = "") -> Ending:
         """The best is an accepted change; ``note`` is told with it."""
         assert self._run.conclusion is not None and not self.problems
-        run = self._run
-        assert run.draft is not None
-        run.notes += filter(None, (note, judge.unbuilt(run.evidence.final, run.draft.edits)))
+        self._run.notes += [note] if note else []
         return endings.accepted(self._run.conclusion.claim, self._run.evidence)

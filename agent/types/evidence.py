@@ -261,6 +261,8 @@ class Evidence(Value):
     """What was looked at before any test ran, cheapest first."""
     partial: Partial | None = None
     """Which part of the tests ``baseline`` and ``final`` are; ``None`` where they are all of them."""
+    unbuilt: tuple[str, ...] = ()
+    """Changed files that are compiled, and that nothing built for the tests: see ``agent.verify.compiled``."""
     affected: TestRun | None = None
     """The tests that the change can reach by its imports, run before the whole suite where that pays."""
     final: TestRun | None = None
@@ -318,10 +320,11 @@ class Evidence(Value):
     @property
     def holds(self) -> bool:
         """All of a proof but the last part: whether the tests still say as much, a person may have to decide. A part of
-        the suite is none."""
+        the suite is none, and neither is one that did not see the change."""
         return (
             self.final is not None
             and self.partial is None
+            and not self.unbuilt
             and self.final.status in (SuiteStatus.OK, SuiteStatus.FAILING)
             and self.comparison is not None
             and self.comparison.clean

@@ -101,7 +101,7 @@ def result(
     console: Terminal, result: RunResult, folder: Path, applied: tuple[str, ...], trouble: Exception | None
 ) -> None:
     """Print the end of a run: the outcome first, then the proof, then what is where."""
-    waits = result.evidence.touches_tests or result.evidence.partial
+    waits = result.evidence.touches_tests or result.evidence.partial or result.evidence.unbuilt
     colour = "green" if result.outcome in GOOD and not waits else "yellow"
     ended = result.outcome.value.replace("_", " ") + (", proven" if result.proven else "")
     console.print(f"\n[bold {colour}]{ended}:[/] {escape(result.reason)}")

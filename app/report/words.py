@@ -183,6 +183,8 @@ def _worse(comparison: Comparison) -> Iterator[str]:
 def _doubts(evidence: Evidence) -> Iterator[str]:
     if evidence.partial:
         yield f"only {evidence.partial.short} were run, since all tests do not end in their time"
+    if evidence.unbuilt:
+        yield f"nothing built {count(len(evidence.unbuilt), 'changed file')} for the tests"
     if evidence.comparison is None:
         yield "there is nothing to compare the tests with"
     else:

@@ -269,4 +269,6 @@ async def _onto(
         return await keep(repository, proposal, "existing tests were changed, and a person has to look at that first")
     if result.evidence.partial:
         return await keep(repository, proposal, "only a part of the tests was run, and a person has to know that first")
+    if result.evidence.unbuilt:
+        return await keep(repository, proposal, "the tests did not see all of it, and a person has to know that first")
     return await update(repository, proposal, branch)

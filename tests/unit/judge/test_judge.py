@@ -29,6 +29,8 @@ from agent.types import (
     TestOutcome,
     TestRun,
 )
+from agent.verify.compiled import unbuilt
+from app.report import words
 
 NEW = "tests/test_new.py::test_x"
 
@@ -103,12 +105,20 @@ def test_tests_that_pass_on_both_prove_nothing() -> None:
     assert "No test fails on the unchanged code" in judged(elsewhere, changed=("a.py", "tests/test_a.py"))
     silent = judged(found.model_copy(update={"final": run(structured=False)}))
     assert "tells of no single test" in silent and "Add a test" not in silent
-    native = ("b.c", "a.py")
-    assert judged(found, changed=native).startswith("b.c is compiled, and the test command builds nothing")
-    command = ("sh", "-c", "python setup.py build_ext -i && pytest")
-    builds = found.model_copy(update={"final": run().model_copy(update={"command": command})})
-    assert "No test fails on the unchanged code" in judged(builds, changed=native)
     assert not found.proven
+
+
+def test_a_change_that_the_tests_did_not_see_is_never_ready() -> None:
+    assert unbuilt("python3 -m pytest", ("b.c", "a.py", "tests/c.c")) == ("b.c",)
+    assert unbuilt("python3 setup.py build_ext -i && pytest", ("b.c",)) == ()
+    unseen = {"unbuilt": ("b.c",)}
+    idle, turned = (evidence(proof(before)).model_copy(update=unseen) for before in ("passed", "failed"))
+    assert judged(idle).startswith("b.c is compiled, and the test command builds nothing")
+    assert judged(turned) == "" and not turned.proven
+    ending = endings.accepted(Claim.DONE, turned)
+    assert "b.c is compiled" in ending.reason and "1 test fails without" in ending.reason
+    assert "build first" in ending.next_step
+    assert "nothing built 1 changed file for the tests" in words.verdict(turned)
 
 
 @pytest.mark.parametrize("intent", sorted(judge.PROOF_FREE))
