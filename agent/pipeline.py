@@ -206,7 +206,7 @@ def _opened(run: Run, harness: Harness, baseline: Baseline, known: Known) -> tup
         run_command=lambda draft, line: brief.command_report(harness.aside(draft, line, _ASIDE), spec.seed),
         meaning=run.meaning,
         plan_first=True,
-        view=spec.view,
+        view=harness.workspace.spec.view,
     )
 
 

@@ -11,7 +11,7 @@ import os
 import re
 import stat
 import time
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
 from typing import Self, TypeVar
@@ -57,6 +57,8 @@ class Workspace:
         Raises:
             RepositoryTooLarge, RefMissing, ObjectMissing, NotARepository: the base can't be worked on.
         """
+        if spec.origin and not sandbox.isolation.hides:  # the user's checkout is at the place where it should be seen
+            spec = spec.model_copy(update={"view": f"/graftsmith-{spec.run_id}"})
         base = BaseTree.load(Git(Path(spec.git_dir)), spec.base_sha, quota)
         return cls(spec, sandbox, base, carry.survey(Path(spec.origin), base) if spec.origin else carry.Carried())
 
@@ -73,6 +75,9 @@ class Workspace:
         if self._carried.left_out:
             names = listed(self._carried.left_out, 10)
             notes.append(f"Left out of the checkout because they usually hold secrets: {names}")
+        if self._closed:
+            names = listed(self._closed, 10)
+            notes.append(f"Left out of the checkout because they are closed to the user that tests run as: {names}")
         outside = [path for path, entry in self.base.entries.items() if entry.mode == LINK and not self._inside(path)]
         if outside:
             notes.append(f"Symbolic links that lead out of the repository were left out: {listed(outside, 10)}")
@@ -114,17 +119,24 @@ class Workspace:
         """The large ignored folders, each with a real folder in the checkout to be mounted on."""
         if self._origin is None:
             return ()
-        free = self._free(self._carried.mounted, draft)
+        origin, closed = self._origin, self._closed
+        free = [path for path in self._free(self._carried.mounted, draft) if path not in closed]
         for path in free:
             status = root.status(path)
             if status is None or not stat.S_ISDIR(status.st_mode):
                 root.clear(path)
                 root.make_folder(path)
-        return tuple(Mount(self._origin / path, f"{self.spec.view}/{path}") for path in free)
+        return tuple(Mount(origin / path, f"{self.spec.view}/{path}") for path in free)
 
     @staticmethod
     def _free(paths: Iterable[str], draft: Draft) -> list[str]:
         return [path for path in paths if path not in draft and not draft.is_folder(path)]
+
+    @cached_property
+    def _closed(self) -> Sequence[str]:
+        """Folders that git ignores and that commands can't be shown."""
+        origin = self._origin
+        return [] if origin is None else [path for path in self._carried.mounted if self.sandbox.closed(origin / path)]
 
     @cached_property
     def base_time(self) -> int:

@@ -11,34 +11,38 @@ whatever has the same port on another machine is not kept from it. Before Landlo
 
 from __future__ import annotations
 
+import fcntl
 import os
 import subprocess
 import tempfile
-import threading
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
+from typing import IO
 
 from sandbox import cgroup, confined, inside, landlock, launch, machine, ownership, seccomp, supervise
 from sandbox.errors import SandboxBroken, SandboxUnavailable
 from sandbox.output import Output
-from sandbox.types import Cancelled, Command, Finished, Isolation, Limits, Mount
-from sandbox.users import RANGE, LeasedUser, kill_all, processes_of, reap
+from sandbox.types import Cancelled, Command, End, Finished, Isolation, Limits, Mount
+from sandbox.users import LOCKS, RANGE, LeasedUser, kill_all, processes_of, reap
 from sandbox.ways import OverLoopback
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _HOME = "graftsmith-home-"
 _HOMES = Path("/tmp")  # noqa: S108 - made with a name that can't be guessed, for one user
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - semaphores live there; what is left behind is removed
+_WAIT_S = 0.02
 _LOST = "no own process list, paths or loopback network"
 
 
 class ContainerFallback:
-    """See :class:`sandbox.types.Sandbox`. Safe for several threads at once, but runs one command at a time: everything
-    that its user runs is killed at the end of each.
+    """See :class:`sandbox.types.Sandbox`. Safe for several threads at once, but one command at a time runs on a
+    machine: the places where its files are seen are everybody's, and all that its user runs is killed at its end.
 
-    A mount whose target is not its source becomes a link for the time of the command, so nothing may be at that place.
+    A mount whose target is not its source becomes a link for the time of the command, so nothing may be at that place,
+    but for an empty folder in another mount.
 
     Args:
         reason: why there is nothing better.
@@ -55,7 +59,6 @@ class ContainerFallback:
         _require(seccomp.supported(), "no system call filter is known for this processor")
         self._place = cgroup.find() if groups else None
         self._user = LeasedUser()
-        self._one_at_a_time = threading.Lock()
         _sweep()
         limits = str(self._place) if self._place else "resource limits and a watch on memory"
         self.isolation = Isolation(
@@ -64,13 +67,16 @@ class ContainerFallback:
             detail=f"degraded: user {self.user}, Landlock {self._landlock}, system call filter, limits by {limits}; "
             f"{_LOST}. Why: {reason}",
             leaks=not landlock.keeps_ports(self._landlock),
+            hides=False,
         )
         self._try_out()
 
     def run(self, command: Command, *, cancelled: Cancelled | None = None, log: Path | None = None) -> Finished:
         way = OverLoopback()
         begin = partial(self._begun, way)
-        with self._one_at_a_time:
+        with _turn(cancelled) as has_come:
+            if not has_come:
+                return Finished(End.CANCELLED, None, None, b"", 0, 0.0)
             return confined.run(command, begin, way, place=self._place, cancelled=cancelled, log=log)
 
     def own(self, path: Path) -> None:
@@ -193,34 +199,85 @@ def _code(returncode: int, status: launch.Status) -> int:
 
 
 @contextmanager
+def _turn(cancelled: Cancelled | None) -> Iterator[bool]:
+    """Wait until no other command of this machine runs; false when it was cancelled before."""
+    with (LOCKS / "places").open("w") as lock:
+        while not _locked(lock):
+            if cancelled is not None and cancelled():
+                yield False
+                return
+            time.sleep(_WAIT_S)
+        yield True
+
+
+def _locked(lock: IO[str]) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@contextmanager
 def _views(mounts: tuple[Mount, ...], home: Path) -> Iterator[None]:
     """Links that make each source appear at its target; without namespaces there is no other way."""
     inside.check_reachable(mounts)
+    shown: dict[Path, Path] = {}
     with ExitStack() as stack:
         for mount in inside.by_depth(mounts):
-            _show(mount.source, Path(_below(mount.target, home)), stack)
+            target = Path(_below(mount.target, home))
+            outer = next((folder for folder in target.parents if folder in shown), None)
+            place = shown[outer] / target.relative_to(outer) if outer else target
+            _show(mount.source, place, stack, within=outer is not None)
+            shown[target] = Path(os.path.realpath(mount.source))
         yield
 
 
-def _show(source: Path, target: Path, stack: ExitStack) -> None:
+def _show(source: Path, place: Path, stack: ExitStack, *, within: bool) -> None:
+    """A link at ``place`` to ``source``, for a while.
+
+    Args:
+        within: it is in a mount, where a command before this one may have put anything: nothing there is followed.
+    """
     if not source.exists():
-        raise SandboxBroken(f"{source} can't be shown at {target}", why="it does not exist")
-    if os.path.realpath(target) == os.path.realpath(source):
+        raise SandboxBroken(f"{source} can't be shown at {place}", why="it does not exist")
+    if os.path.realpath(place) == os.path.realpath(source):
         return
-    if target.is_symlink() and not target.exists():  # left by a process that was killed
-        target.unlink()
-    if os.path.lexists(target):
+    if within and _is_led_away(place):
+        raise SandboxBroken(f"{source} can't be shown at {place}", why="a link on the way leads elsewhere")
+    if place.is_symlink() and not place.exists():  # left by a process that was killed
+        place.unlink()
+    if within and place.is_dir() and not place.is_symlink() and not any(place.iterdir()):
+        place.rmdir()
+        stack.callback(_put_back, place)
+    if os.path.lexists(place):
         raise SandboxBroken(
-            f"{source} can't be shown at {target}",
+            f"{source} can't be shown at {place}",
             why="something else is at that place, and without namespaces it can't be hidden",
             todo="Choose a place that does not exist, or run where bubblewrap can start",
         )
-    for parent in reversed(target.parents):
+    for parent in reversed(place.parents):
         if not parent.exists():
             parent.mkdir(mode=0o755)
             stack.callback(_forget, parent)
-    target.symlink_to(source)
-    stack.callback(target.unlink, missing_ok=True)
+    place.symlink_to(source)
+    stack.callback(_unlink, place)
+
+
+def _is_led_away(place: Path) -> bool:
+    return os.path.realpath(place.parent) != str(place.parent)
+
+
+def _unlink(place: Path) -> None:
+    with suppress(OSError):  # within a mount the command may have put something else there, which is its own
+        if place.is_symlink() and not _is_led_away(place):
+            place.unlink()
+
+
+def _put_back(folder: Path) -> None:
+    with suppress(OSError):
+        if not _is_led_away(folder):
+            folder.mkdir(mode=0o755)
 
 
 def _forget(folder: Path) -> None:

@@ -157,6 +157,8 @@ class Isolation:
     detail: str
     leaks: bool = False
     """A command with ``egress`` can go around the proxy and reach what this machine reaches."""
+    hides: bool = True
+    """A mount can be at a place where this machine has something."""
 
 
 class Sandbox(Protocol):

@@ -14,7 +14,8 @@ from sandbox.errors import SandboxUnavailable
 
 # Left unassigned by Debian's policy and by systemd's table of user ids (60706…61183).
 RANGE = range(60706, 60962)
-_LOCKS = Path("/run/graftsmith")
+LOCKS = Path("/run/graftsmith")
+"""Of this machine: there once a user has been leased."""
 
 
 class LeasedUser:
@@ -22,10 +23,10 @@ class LeasedUser:
 
     def __init__(self) -> None:
         try:
-            _LOCKS.mkdir(mode=0o700, exist_ok=True)
+            LOCKS.mkdir(mode=0o700, exist_ok=True)
             self.uid, self._lock = _first_free()
         except OSError as error:
-            todo = f"Make the folder {_LOCKS.parent} writable for this process"
+            todo = f"Make the folder {LOCKS.parent} writable for this process"
             raise SandboxUnavailable("Can't reserve a user id for the sandbox", why=str(error), todo=todo) from error
         kill_all(self.uid)  # left over where a process of ours was killed
 
@@ -41,7 +42,7 @@ class LeasedUser:
 
 def _first_free() -> tuple[int, int]:
     for uid in RANGE:
-        fd = os.open(_LOCKS / str(uid), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
+        fd = os.open(LOCKS / str(uid), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
         try:
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

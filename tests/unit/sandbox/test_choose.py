@@ -5,13 +5,17 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
 from sandbox import SandboxBroken, SandboxUnavailable, doctor, process
 from sandbox.container import ContainerFallback
-from sandbox.types import Command, Mount
+from sandbox.types import Command, End, Finished, Mount
 from tests.unit.sandbox.conftest import Opened, usable
 
 ROOT = Path(__file__).parents[3]
@@ -194,3 +198,67 @@ def test_a_link_left_by_a_killed_owner_does_not_stand_in_the_way(tmp_path: Path)
     finally:
         source.rmdir()
         target.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def shelf() -> Iterator[Path]:
+    """A folder that others may reach."""
+    with TemporaryDirectory(dir="/var/tmp") as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
+
+
+def test_two_commands_of_the_weaker_kind_show_different_files_at_one_place(shelf: Path) -> None:
+    """As two jobs of one service do: they take turns."""
+    target, said = f"/graftsmith-test-turns-{os.getpid()}", []
+    for name in ("one", "two"):
+        (shelf / name).mkdir()
+        (shelf / name / "name").write_text(name)
+
+    def show(name: str) -> None:
+        command = Command(
+            ("sh", "-c", f"cat {target}/name; sleep 0.2"), cwd=target, mounts=(Mount(shelf / name, target),)
+        )
+        said.append((name, ContainerFallback("a test wants it").run(command).output.decode()))
+
+    threads = [threading.Thread(target=show, args=(name,)) for name in ("one", "two")]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(said) == [("one", "one"), ("two", "two")]
+
+    waiting, over = ContainerFallback("a test wants it"), threading.Event()
+    long = Command(("sh", "-c", "echo begun; sleep 60"), cwd="/")
+    log, sandbox = shelf / "log", ContainerFallback("a test wants it")
+    first = threading.Thread(target=lambda: sandbox.run(long, cancelled=over.is_set, log=log))
+    first.start()
+    try:
+        while not log.exists() or not log.read_bytes():
+            time.sleep(0.01)
+        assert waiting.run(Command(("true",), cwd="/"), cancelled=lambda: True).end is End.CANCELLED
+    finally:
+        over.set()
+        first.join()
+
+
+def test_a_mount_over_an_empty_folder_of_a_mount_and_nowhere_else(shelf: Path) -> None:
+    """What a command has made of the folder above leads nowhere."""
+    sandbox = ContainerFallback("a test wants it")
+    target = f"/graftsmith-test-over-{os.getpid()}"
+    for name in ("tree/deep/over", "shown", "elsewhere"):
+        (shelf / name).mkdir(parents=True)
+    (shelf / "shown/file").write_text("seen")
+    sandbox.own(shelf / "tree")
+    mounts = (Mount(shelf / "tree", target, writable=True), Mount(shelf / "shown", f"{target}/deep/over"))
+
+    def run(line: str) -> Finished:
+        return sandbox.run(Command(("sh", "-c", line), cwd=target, mounts=mounts))
+
+    assert run("cat deep/over/file").output == b"seen"
+    assert list((shelf / "tree/deep/over").iterdir()) == []
+    assert run(f"mv deep other; ln -s {shelf}/elsewhere deep").ok
+    assert list((shelf / "elsewhere").iterdir()) == []
+    with pytest.raises(SandboxBroken, match="leads elsewhere"):
+        run("true")
+    assert list((shelf / "elsewhere").iterdir()) == []

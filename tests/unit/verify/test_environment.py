@@ -41,7 +41,8 @@ def test_the_users_own_environment_is_used_where_tests_start_in_it(bench: MakeBe
     assert not (Path(made.spec.cache_dir) / "environments").exists()
 
 
-def test_a_tool_that_is_closed_to_others_is_left_out_and_named() -> None:
+@pytest.mark.parametrize("local", [False, True])
+def test_a_tool_that_is_closed_to_others_is_left_out_and_named(local: bool) -> None:
     """Where nothing can be mounted, a home of root's keeps everybody out, and other tools do."""
     try:
         weaker = ContainerFallback("a test wants it")
@@ -55,7 +56,7 @@ def test_a_tool_that_is_closed_to_others_is_left_out_and_named() -> None:
             (home / name).chmod(0o755)
         home.chmod(0o700), Path(folder).chmod(0o755)
         path = f"{home}/bin:/usr/bin:/bin"
-        made = Bench(Path(folder), stack, weaker, {"Makefile": "test:\n\ttrue\n"}, path=path, local=False)
+        made = Bench(Path(folder), stack, weaker, {"Makefile": "test:\n\ttrue\n"}, path=path, local=local)
         run = made.harness.run(made.base)
         assert run.status is SuiteStatus.OK, run.detail
         assert made.harness.environment.notes == (
