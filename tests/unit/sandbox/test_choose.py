@@ -16,6 +16,7 @@ import pytest
 from sandbox import SandboxBroken, SandboxUnavailable, doctor, process
 from sandbox.container import ContainerFallback
 from sandbox.types import Command, End, Finished, Mount
+from sandbox.users import processes_of
 from tests.unit.sandbox.conftest import Opened, usable
 
 ROOT = Path(__file__).parents[3]
@@ -229,12 +230,11 @@ def test_two_commands_of_the_weaker_kind_show_different_files_at_one_place(shelf
     assert sorted(said) == [("one", "one"), ("two", "two")]
 
     waiting, over = ContainerFallback("a test wants it"), threading.Event()
-    long = Command(("sh", "-c", "echo begun; sleep 60"), cwd="/")
-    log, sandbox = shelf / "log", ContainerFallback("a test wants it")
-    first = threading.Thread(target=lambda: sandbox.run(long, cancelled=over.is_set, log=log))
+    sandbox = ContainerFallback("a test wants it")
+    first = threading.Thread(target=lambda: sandbox.run(Command(("sleep", "60"), cwd="/"), cancelled=over.is_set))
     first.start()
     try:
-        while not log.exists() or not log.read_bytes():
+        while not processes_of(sandbox.user):
             time.sleep(0.01)
         assert waiting.run(Command(("true",), cwd="/"), cancelled=lambda: True).end is End.CANCELLED
     finally:
