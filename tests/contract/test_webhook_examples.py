@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections import Counter
 from collections.abc import Iterator
@@ -16,7 +17,8 @@ from app.jobs.store import JobStore
 from app.jobs.tables import sqlite_url
 from app.jobs.types import Word
 from app.webhooks.endpoint import WebhookEndpoint
-from app.webhooks.policy import Rules
+from app.webhooks.events import excerpt
+from app.webhooks.policy import Rules, decide
 from app.webhooks.signature import digest
 from tests.support.fetch_descriptions import WEBHOOKS, Missing
 
@@ -94,3 +96,37 @@ async def test_examples_that_ask_become_jobs(store: JobStore, examples: list[Exa
     assert len(asking) >= 7
     assert {answer["status"] for answer in answers} == {"accepted"}
     assert len(store.recent()) == len(asking)
+
+
+def test_an_example_with_any_one_field_missing_or_wrong_ends_as_a_command_or_a_reason(examples: list[Example]) -> None:
+    used = [(event, payload) for event, payload in examples if payload.get("action") in USED.get(event, ())]
+    tried = 0
+    for event, payload in used:
+        payload = copy.deepcopy({"installation": {"id": 5}, **payload})
+        for text in ({"name": "agent"}, {"body": "/agent fix it"}):
+            for part in (payload.get("label"), payload.get("comment"), payload.get("review")):
+                (part or {}).update(text)
+        for holder, key in list(_fields(payload, depth=3)):
+            right = holder.pop(key)
+            for wrong in (None, "x", 10**30, -1, [], {}, True, "\ud800"):
+                decide(event, payload, Rules())
+                excerpt(payload)
+                holder[key] = wrong
+                tried += 1
+            holder[key] = right
+    assert tried > 10_000, "nothing was raised"
+
+
+USED = {
+    "issues": ("labeled", "unlabeled", "closed", "deleted", "transferred"),
+    "issue_comment": ("created",),
+    "pull_request": ("synchronize", "closed", "labeled", "unlabeled"),
+    "pull_request_review": ("submitted",),
+    "pull_request_review_comment": ("created",),
+}
+
+
+def _fields(value: object, depth: int) -> Iterator[tuple[dict[str, Any], str]]:
+    for key, below in value.items() if isinstance(value, dict) and depth else ():
+        yield value, key
+        yield from _fields(below, depth - 1)
