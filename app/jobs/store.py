@@ -253,7 +253,9 @@ class JobStore:
         before = sa.func.row_number().over(partition_by=jobs.c.repository_id, order_by=jobs.c.sequence)
         statement = (
             sa.select(jobs.c.id)
-            .where(jobs.c.state == JobState.QUEUED.value, jobs.c.queue == queue.value, ~jobs.c.handed_over, is_head)
+            # Said twice, so that the index of the unfinished ones is looked through and not all that ever was.
+            .where(unfinished, jobs.c.state == JobState.QUEUED.value)
+            .where(jobs.c.queue == queue.value, ~jobs.c.handed_over, is_head)
             .order_by(in_work + before, sa.func.coalesce(turn.scalar_subquery(), 0.0), jobs.c.sequence)
         )
         with self._read() as db:

@@ -66,8 +66,6 @@ class Published:
     commit_sha: str
     pull_number: int | None
     """``None`` where the branch belongs to a pull request that the caller knows."""
-    updated: bool
-    """An open pull request was there already."""
     draft: bool = False
 
 
@@ -123,13 +121,13 @@ async def update(repository: Repository, proposal: Proposal, branch: str) -> Pub
         return _nothing(proposal.accepted)
     head = await repository.branch(branch)
     if head is not None and (done := await _ours(repository, head, proposal, tree)):
-        return Published(branch, done, None, updated=True)
+        return Published(branch, done, None)
     if head == base:
         commit = await repository.create_commit(proposal.message, tree, [base])
         await proposal.ready()
         try:
             if await repository.advance_branch(branch, commit.sha):
-                return Published(branch, commit.sha, None, updated=True)
+                return Published(branch, commit.sha, None)
         except Rejected as error:  # protected, or a rule of the repository
             return await _keep(repository, proposal, tree, f"GitHub does not let us move the branch ({error.message})")
         head = await repository.branch(branch)  # moved in this very moment
@@ -270,8 +268,8 @@ async def _pull(repository: Repository, branch: str, commit: str, text: PullText
     ):
         await repository.edit_pull(there.number, title=text.title, body=text.body)
     if there.state == "open" and text.draft and not there.draft:
-        return Published(branch, commit, there.number, updated=True, draft=await _draft_again(repository, there))
-    return Published(branch, commit, there.number, updated=True, draft=there.draft)
+        return Published(branch, commit, there.number, draft=await _draft_again(repository, there))
+    return Published(branch, commit, there.number, draft=there.draft)
 
 
 async def _draft_again(repository: Repository, pull: Pull) -> bool:
@@ -302,4 +300,4 @@ async def _open(repository: Repository, branch: str, commit: str, text: PullText
         # Private repositories on GitHub's free plan have no drafts; the body says that it is not proven.
         draft = False
         pull = await repository.open_pull(**fields, draft=draft)
-    return Published(branch, commit, pull.number, updated=False, draft=pull.draft)
+    return Published(branch, commit, pull.number, draft=pull.draft)

@@ -143,7 +143,7 @@ def test_a_second_job_adds_a_commit_to_the_open_pull_request(hub: Scene) -> None
     again, _ = reviewed(hub, changes(hub, FileChange(path="more.py", content=b"x = 1\n")))
     wanted = replace(proposal(again, "job-2"), own_commits=frozenset({first.commit_sha}))
     second = proposed(hub, wanted, replace(TEXT, body=f"{MARK}\n\nsecond\n"))
-    assert (second.branch, second.pull_number, second.updated) == (BRANCH, first.pull_number, True)
+    assert (second.branch, second.pull_number) == (BRANCH, first.pull_number)
     (pull,) = hub.repo.pulls()
     assert pull.body == f"{MARK}\n\nsecond\n"
     assert {f.path for f in pull.files} == {"src/widget.py", "tests/test_double.py", "more.py"}
