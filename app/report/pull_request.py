@@ -116,7 +116,7 @@ def _plan(plan: Plan | None) -> str:
 def _footer(result: RunResult, facts: JobFacts) -> str:
     usage = result.usage
     took = words.duration(sum(result.seconds.values())) if result.seconds else ""
-    isolation = result.evidence.isolation
+    isolation = _isolation(result.evidence.isolation)
     facts_line = [
         f"Model {md.code(facts.model)}" if facts.model else "",
         words.money(usage),
@@ -138,6 +138,11 @@ def _footer(result: RunResult, facts: JobFacts) -> str:
         else f"<sub>Made by {PRODUCT}. {_sentence(facts_line)}</sub>",
     ]
     return "\n\n".join(part for part in parts if part)
+
+
+def _isolation(detail: str) -> str:
+    """What weakens it is told in full; of what does not, the name is enough."""
+    return detail if detail.startswith("degraded") else detail.partition(",")[0]
 
 
 def _sentence(parts: Sequence[str]) -> str:

@@ -463,3 +463,15 @@ def test_an_answer_on_lines_is_short_and_what_others_say_in_it_is_text(outcome: 
 def test_a_call_that_nobody_answered_is_not_told_as_none_made() -> None:
     assert words.money(Usage()) == "no model reply"
     assert words.money(Usage(embedded_tokens=9, dollars=0.5)) == "$0.50"
+
+
+@pytest.mark.parametrize(
+    ("detail", "told"),
+    [
+        ("bubblewrap 0.8.0, user 60706, limits by control groups", "isolation: bubblewrap 0.8.0</sub>"),
+        ("degraded: user 60706, Landlock 4", "isolation: degraded: user 60706, Landlock 4</sub>"),
+    ],
+)
+def test_isolation_is_told_in_full_only_where_it_is_weak(detail: str, told: str) -> None:
+    evidence = PROVEN.evidence.model_copy(update={"isolation": detail})
+    assert told in report.pr_body(PROVEN.model_copy(update={"evidence": evidence}), FACTS)
