@@ -2,9 +2,10 @@
 
 from app.github.app import Access, GitHubApp
 from app.github.errors import AnswerLost, CredentialsRefused, NotFound, PermissionMissing, Rejected
+from app.github.gitdata import TreeChange
 from app.github.models import Comment, Commit, Issue, LineComment, Pull
 from app.github.oidc import IdentityRefused, WorkflowRun, WorkflowTokens
-from app.github.repository import Repository, TreeChange
+from app.github.repository import Repository
 
 __all__ = [
     "Access",

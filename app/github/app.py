@@ -16,6 +16,7 @@ from agent.errors import OperatorError, UserError
 from app.github.api import Api, AsApp, Client, Connections, client, path
 from app.github.errors import NotFound, Rejected
 from app.github.models import AppFacts, Installation, Token
+from app.github.place import Place
 from app.github.repository import Repository
 
 _EARLY_S = 300.0  # a token is replaced this long before it ends, so that no long call outlives it
@@ -117,7 +118,7 @@ class GitHubApp:
             home=f"/repositories/{repository_id}",
             on_moved=lambda: self._forget(repository_id),
         )
-        return Repository(api, repository_id, self.app_id, name)
+        return Repository(Place(api, repository_id, self.app_id, name))
 
     def name_of(self, repository_id: int) -> str | None:
         """What the repository was called when it was last asked for; ``None`` where that is not known."""

@@ -45,8 +45,8 @@ async def review(
 
 async def base_entries(repository: Repository, base_sha: str, changed: Iterable[str]) -> dict[str, BaseEntry]:
     """The base commit's tree as the policy wants it: whole, or around ``changed`` where GitHub cuts the listing."""
-    root = (await repository.commit(base_sha)).tree
-    tree = await repository.tree(root)
+    root = (await repository.git.commit(base_sha)).tree
+    tree = await repository.git.tree(root)
     if not tree.truncated:
         return {e.path: BaseEntry(e.mode, e.sha) for e in tree.entries if e.type != "tree"}
     wanted = {folder for path in changed for folder in paths.parents(path)}
@@ -54,7 +54,7 @@ async def base_entries(repository: Repository, base_sha: str, changed: Iterable[
     waiting = [("", root)]
     while waiting:
         folder, sha = waiting.pop()
-        for entry in (await repository.tree(sha, recursive=False)).entries:
+        for entry in (await repository.git.tree(sha, recursive=False)).entries:
             path = f"{folder}{entry.path}"
             if entry.type != "tree":
                 found[path] = BaseEntry(entry.mode, entry.sha)
@@ -72,7 +72,7 @@ async def _refuse_secrets(
     hits = await asyncio.to_thread(_hits, change, sentinels)
     if hits and entry is not None and change.content is not None:
         # What stands in the repository already is not ours to leak; only what is new counts.
-        known = change.model_copy(update={"content": await repository.blob(entry.sha)})
+        known = change.model_copy(update={"content": await repository.git.blob(entry.sha)})
         there = await asyncio.to_thread(_hits, known, ())
         hits = {value: hit for value, hit in hits.items() if value not in there}
     if hits:
@@ -98,7 +98,7 @@ async def _left_out(
 
 async def _patch(repository: Repository, change: FileChange, base: dict[str, BaseEntry]) -> str:
     entry = base.get(change.path)
-    before = await repository.blob(entry.sha) if entry else None
+    before = await repository.git.blob(entry.sha) if entry else None
     mode = entry.mode if entry and change.content is None else change.mode
     made = partial(patches.patch, mode=mode, old_mode=entry.mode if entry else "")
     return await asyncio.to_thread(made, change.path, before, change.content)

@@ -119,18 +119,18 @@ async def update(repository: Repository, proposal: Proposal, branch: str) -> Pub
     tree = await _tree(repository, proposal.accepted)
     if tree is None:
         return _nothing(proposal.accepted)
-    head = await repository.branch(branch)
+    head = await repository.git.branch(branch)
     if head is not None and (done := await _ours(repository, head, proposal, tree)):
         return Published(branch, done, None)
     if head == base:
-        commit = await repository.create_commit(proposal.message, tree, [base])
+        commit = await repository.git.create_commit(proposal.message, tree, [base])
         await proposal.ready()
         try:
-            if await repository.advance_branch(branch, commit.sha):
+            if await repository.git.advance_branch(branch, commit.sha):
                 return Published(branch, commit.sha, None)
         except Rejected as error:  # protected, or a rule of the repository
             return await _keep(repository, proposal, tree, f"GitHub does not let us move the branch ({error.message})")
-        head = await repository.branch(branch)  # moved in this very moment
+        head = await repository.git.branch(branch)  # moved in this very moment
     if head is None:
         return await _keep(repository, proposal, tree, "the branch was deleted while the job ran")
     return await _rebased(repository, proposal, tree, head)
@@ -138,7 +138,7 @@ async def update(repository: Repository, proposal: Proposal, branch: str) -> Pub
 
 async def _rebased(repository: Repository, proposal: Proposal, tree: str, head: str) -> Kept | Moved:
     accepted = proposal.accepted
-    if (await repository.compare(accepted.base_sha, head)).status != "ahead":
+    if (await repository.git.compare(accepted.base_sha, head)).status != "ahead":
         return await _keep(repository, proposal, tree, f"the branch was rewritten while the job ran, and {_NO_FORCE}")
     changed = [change.path for change in accepted.changes]
     before = await base_entries(repository, accepted.base_sha, changed)
@@ -182,17 +182,17 @@ async def _tree(repository: Repository, accepted: Accepted) -> str | None:
     """The id of the base's tree with the changes; ``None`` when that is the base's own."""
     if not accepted.changes:
         return None
-    base = (await repository.commit(accepted.base_sha)).tree
+    base = (await repository.git.commit(accepted.base_sha)).tree
     gate = asyncio.Semaphore(_AT_ONCE)
 
     async def entry(change: FileChange) -> TreeChange:
         async with gate:
-            sha = None if change.content is None else await repository.create_blob(change.content)
+            sha = None if change.content is None else await repository.git.create_blob(change.content)
         return TreeChange(change.path, change.mode, sha)
 
     # Not a task group: it would wrap the error that says who must act.
     entries = await asyncio.gather(*map(entry, accepted.changes))
-    tree = await repository.create_tree(base, entries)
+    tree = await repository.git.create_tree(base, entries)
     return None if tree == base else tree
 
 
@@ -212,18 +212,18 @@ async def _on_own_branch(repository: Repository, proposal: Proposal, tree: str) 
 
 async def _possible(repository: Repository, name: str) -> str:
     """``name``, or one without folders: where a branch ``agent`` is, git has no room for ``agent/x``."""
-    taken = [folder for folder in paths.parents(name) if await repository.branch(folder) is not None]
+    taken = [folder for folder in paths.parents(name) if await repository.git.branch(folder) is not None]
     return name.replace("/", "-") if taken else name
 
 
 async def _placed(repository: Repository, proposal: Proposal, tree: str, name: str) -> str | None:
     """Our commit at the head of branch ``name``, or ``None`` where the branch is somebody else's."""
     base = proposal.accepted.base_sha
-    head = await repository.branch(name)
+    head = await repository.git.branch(name)
     if head is None:
-        commit = await repository.create_commit(proposal.message, tree, [base])
+        commit = await repository.git.create_commit(proposal.message, tree, [base])
         await proposal.ready()
-        head = await repository.create_branch(name, commit.sha)
+        head = await repository.git.create_branch(name, commit.sha)
         if head == commit.sha:
             return head
     if done := await _ours(repository, head, proposal, tree):
@@ -231,19 +231,19 @@ async def _placed(repository: Repository, proposal: Proposal, tree: str, name: s
     if head not in proposal.own_commits or not await _is_open(repository, name):
         return None
     # A further job of the same issue: one more commit on top, and the base too where that has moved on.
-    behind = (await repository.compare(base, head)).status in ("ahead", "identical")
-    if behind and (await repository.commit(head)).tree == tree:
+    behind = (await repository.git.compare(base, head)).status in ("ahead", "identical")
+    if behind and (await repository.git.commit(head)).tree == tree:
         return head  # it says the same: a commit without a change would only make noise
-    commit = await repository.create_commit(proposal.message, tree, [head] if behind else [head, base])
+    commit = await repository.git.create_commit(proposal.message, tree, [head] if behind else [head, base])
     await proposal.ready()
-    return commit.sha if await repository.advance_branch(name, commit.sha) else None
+    return commit.sha if await repository.git.advance_branch(name, commit.sha) else None
 
 
 async def _ours(repository: Repository, head: str, proposal: Proposal, tree: str) -> str | None:
     """This job's own commit below ``head``, from before a crash: it names the job and holds exactly this tree."""
     trailer = f"{JOB_TRAILER}: {proposal.job_id}"
     try:
-        compared = await repository.compare(proposal.accepted.base_sha, head)
+        compared = await repository.git.compare(proposal.accepted.base_sha, head)
     except NotFound:
         return None  # nothing in common
     mine = (c for c in compared.commits if c.tree == tree and c.message.rstrip().rsplit("\n", 1)[-1].strip() == trailer)

@@ -56,16 +56,16 @@ class Undoing:
 async def undo(repository: Repository, pull: Pull, undoing: Undoing) -> Restored | Closed | NotUndone:
     """Take ``undoing.commit_sha`` back from ``pull``, an open pull request of this very repository."""
     sha, branch = undoing.commit_sha, pull.head.ref
-    head = await repository.branch(branch)
+    head = await repository.git.branch(branch)
     if head is None:
         return NotUndone(f"the branch {branch!r} is gone", "Restore it, then ask again.")
-    since = await repository.compare(sha, head)
+    since = await repository.git.compare(sha, head)
     own = next((commit for commit in since.commits if _names(undoing.job_id, commit)), None)
     if own is not None:
         return Restored(own.sha)
     if since.status not in ("identical", "ahead"):
         return NotUndone(f"the commit {sha[:12]} is not on the branch any more", "Look at what the branch holds now.")
-    commit, standing = await repository.commit(sha), await repository.commit(head)
+    commit, standing = await repository.git.commit(sha), await repository.git.commit(head)
     if len(commit.parents) != 1:
         return NotUndone(
             f"the commit {sha[:12]} brought the base branch in as well, which must stay",
@@ -77,18 +77,18 @@ async def undo(repository: Repository, pull: Pull, undoing: Undoing) -> Restored
             f"Take it back by hand on the branch: `git revert {sha}`, then `git push`.",
         )
     (before,) = commit.parents
-    if undoing.ours and (await repository.compare(pull.base.ref, before)).status in ("identical", "behind"):
+    if undoing.ours and (await repository.git.compare(pull.base.ref, before)).status in ("identical", "behind"):
         await undoing.ready()
         await repository.close_pull(pull.number)
         return Closed()
-    restored = await repository.create_commit(undoing.message, (await repository.commit(before)).tree, [head])
+    restored = await repository.git.create_commit(undoing.message, (await repository.git.commit(before)).tree, [head])
     await undoing.ready()
     return await _moved(repository, branch, restored.sha)
 
 
 async def _moved(repository: Repository, branch: str, sha: str) -> Restored | NotUndone:
     try:
-        if await repository.advance_branch(branch, sha):
+        if await repository.git.advance_branch(branch, sha):
             return Restored(sha)
     except Rejected as error:  # protected, or a rule of the repository
         return NotUndone(f"GitHub does not let us move the branch ({error.message})", "Take it back by hand.")

@@ -88,12 +88,12 @@ class ActionsRunner:
             except GraftsmithError:
                 if number is not None:  # nobody waits for it any more
                     with suppress(GraftsmithError):
-                        await repository.cancel_workflow(number)
+                        await repository.workflows.cancel(number)
                 raise
 
     async def _started(self, repository: Repository, branch: str, run_id: str) -> int | None:
         try:
-            return await repository.start_workflow(self._workflow, branch, {"run": run_id})
+            return await repository.workflows.start(self._workflow, branch, {"run": run_id})
         except (NotFound, Rejected) as error:
             raise OperatorError(
                 f"GitHub Actions can't start {FOLDER}/{self._workflow} on {branch}",
@@ -139,7 +139,7 @@ class ActionsRunner:
 async def _over(repository: Repository, number: int) -> OperatorError | UserError | None:
     """What to say where the workflow's run has ended; ``None`` while it goes on."""
     try:
-        state = await repository.workflow_state(number)
+        state = await repository.workflows.state(number)
     except RetryLater:
         return None
     if not state.over:

@@ -80,7 +80,7 @@ class Briefing:
     async def _left_at(self, work: Work, repository: Repository, rules_sha: str, head_sha: str) -> str | None:
         """Where a pull request left its base branch; ``None`` where they have nothing in common."""
         try:
-            left = (await repository.compare(rules_sha, head_sha)).merge_base
+            left = (await repository.git.compare(rules_sha, head_sha)).merge_base
         except NotFound:
             return None
         return None if left is None else await self._site.fetch(work, left.sha)

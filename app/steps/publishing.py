@@ -214,7 +214,7 @@ class Publishing:
         way."""
         check = await asyncio.to_thread(report.check_run, result, facts)
         try:
-            check_id = await repository.put_check(sha, check, known_id=work.job.artefacts.check_run_id)
+            check_id = await repository.checks.put(sha, check, known_id=work.job.artefacts.check_run_id)
         except (Rejected, PermissionMissing) as error:
             return f"It has no check run: {error.reason}"
         await work.save(artefacts=work.job.artefacts.model_copy(update={"check_run_id": check_id}))
@@ -247,11 +247,11 @@ class Publishing:
 async def _base_now(repository: Repository, brief: Brief) -> str | None:
     """What to propose the change to: where the branch is gone, the default branch if that goes on from the same commit,
     as it does after it was renamed."""
-    if await repository.branch(brief.base_ref) is not None:
+    if await repository.git.branch(brief.base_ref) is not None:
         return brief.base_ref
     now = (await repository.facts()).default_branch
     try:
-        goes_on = (await repository.compare(brief.base_sha, now)).status in ("ahead", "identical")
+        goes_on = (await repository.git.compare(brief.base_sha, now)).status in ("ahead", "identical")
     except NotFound:
         return None
     return now if goes_on else None

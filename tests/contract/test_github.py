@@ -82,7 +82,7 @@ def test_a_repository_that_is_renamed_meanwhile_is_still_the_one(hub: Scene, wha
         assert [found.number for found in await repository.pulls_from("topic")] == [pull]
         assert (await repository.issue(number)).title == "x"
         assert await repository.upsert_comment(number, MARK, MARK)
-        assert await repository.branch("topic") == head
+        assert await repository.git.branch("topic") == head
 
     hub.run(work)
     assert [comment.body for comment in hub.repo.comments(number)] == [MARK]
@@ -308,15 +308,15 @@ def test_secrets_are_taken_out_of_every_text_that_leaves(hub: Scene) -> None:
             redact=lambda text: text.replace("our-own-value", "[redacted]"),
         )
         repository = app.repository(hub.installation, hub.repo.id)
-        head = await repository.branch("topic")
+        head = await repository.git.branch("topic")
         assert head is not None
         (token,) = app.secrets()
         leaky = f"{token} our-own-value"
         await repository.upsert_comment(number, MARK, f"{MARK}\n{leaky}")
         await repository.open_pull(branch="topic", base="main", title=leaky, body=leaky, draft=False)
         check_ = CheckRun("Graftsmith", "1", leaky, leaky, "failure", (Annotation("a.txt", 1, leaky, leaky),))
-        await repository.put_check(head, check_)
-        commit = await repository.create_commit(leaky, (await repository.commit(head)).tree, [head])
+        await repository.checks.put(head, check_)
+        commit = await repository.git.create_commit(leaky, (await repository.git.commit(head)).tree, [head])
         assert commit.message == "[redacted] [redacted]"
         await app.aclose()
 
@@ -329,11 +329,11 @@ def test_secrets_are_taken_out_of_every_text_that_leaves(hub: Scene) -> None:
 def test_legal_branch_names_work(hub: Scene) -> None:
     async def work(repository: Repository) -> None:
         for name in names:
-            head = await repository.branch(name)
+            head = await repository.git.branch(name)
             assert head == heads[name]
-            commit = await repository.create_commit("more", (await repository.commit(head)).tree, [head])
-            assert await repository.advance_branch(name, commit.sha)
-            assert await repository.branch(name) == commit.sha
+            commit = await repository.git.create_commit("more", (await repository.git.commit(head)).tree, [head])
+            assert await repository.git.advance_branch(name, commit.sha)
+            assert await repository.git.branch(name) == commit.sha
             assert await repository.pulls_from(name) == ()
 
     names = ("feature/AB#1992-x", "feat(core)-b", "T-1@add", "wt+x", "naïve/é", "topic/installation", "a%2Fb")
@@ -346,11 +346,11 @@ def test_a_branch_moves_forward_only(hub: Scene) -> None:
     theirs = hub.repo.commit({"b.txt": "b"}, branch="topic")
 
     async def work(repository: Repository) -> None:
-        commit = await repository.create_commit("ours", (await repository.commit(base)).tree, [base])
-        assert not await repository.advance_branch("topic", commit.sha)
-        assert not await repository.advance_branch("gone", commit.sha)
-        assert await repository.branch("topic") == theirs
-        assert await repository.branch("gone") is None
+        commit = await repository.git.create_commit("ours", (await repository.git.commit(base)).tree, [base])
+        assert not await repository.git.advance_branch("topic", commit.sha)
+        assert not await repository.git.advance_branch("gone", commit.sha)
+        assert await repository.git.branch("topic") == theirs
+        assert await repository.git.branch("gone") is None
 
     hub.run(work)
 
@@ -360,7 +360,7 @@ def test_files_go_and_come_byte_for_byte(hub: Scene) -> None:
 
     async def work(repository: Repository) -> None:
         for content in contents:
-            assert await repository.blob(await repository.create_blob(content)) == content
+            assert await repository.git.blob(await repository.git.create_blob(content)) == content
 
     hub.run(work)
 
@@ -384,9 +384,9 @@ def check(count: int) -> CheckRun:
 def test_annotations_go_fifty_at_a_time_and_none_is_lost(hub: Scene) -> None:
     for count in (0, 50, 51, 143):
         head = hub.repo.commit({"a.txt": str(count)})
-        begun = hub.run(lambda r, head=head: r.put_check(head, check(0)))
+        begun = hub.run(lambda r, head=head: r.checks.put(head, check(0)))
         for known in (begun, None):
-            assert hub.run(lambda r, h=head, c=count, k=known: r.put_check(h, check(c), known_id=k)) == begun
+            assert hub.run(lambda r, h=head, c=count, k=known: r.checks.put(h, check(c), known_id=k)) == begun
         (run,) = hub.repo.checks(head)
         assert (run.status, run.conclusion) == ("completed", "failure")
         assert len(run.annotations) == count
@@ -396,8 +396,8 @@ def test_a_lost_answer_doubles_no_annotation(hub: Scene) -> None:
     head = hub.repo.branches()["main"]
     hub.devhub.faults.add("PATCH /repos/*/check-runs/*", drop=True, when="after")
     with pytest.raises(AnswerLost):
-        hub.run(lambda r: r.put_check(head, check(60)))
-    hub.run(lambda r: r.put_check(head, check(60)))
+        hub.run(lambda r: r.checks.put(head, check(60)))
+    hub.run(lambda r: r.checks.put(head, check(60)))
     (run,) = hub.repo.checks(head)
     assert len(run.annotations) == 60 and run.conclusion == "failure"
 

@@ -27,17 +27,19 @@ def commit(hub: Scene, text: str, parents: Sequence[str], job: str = "job-1") ->
     """One that a job makes, on top of ``parents[0]``."""
 
     async def make(repository: Repository) -> str:
-        below = (await repository.commit(parents[0])).tree
-        blob = await repository.create_blob(text.encode())
-        tree = await repository.create_tree(below, [TreeChange("src/widget.py", "100644", blob)])
-        return (await repository.create_commit(f"{text}\n\nGraftsmith-Job: {job}\n", tree, parents)).sha
+        below = (await repository.git.commit(parents[0])).tree
+        blob = await repository.git.create_blob(text.encode())
+        tree = await repository.git.create_tree(below, [TreeChange("src/widget.py", "100644", blob)])
+        return (await repository.git.create_commit(f"{text}\n\nGraftsmith-Job: {job}\n", tree, parents)).sha
 
     return hub.run(make)
 
 
 def put(hub: Scene, sha: str) -> None:
     hub.run(
-        lambda r: r.create_branch(BRANCH, sha) if BRANCH not in hub.repo.branches() else r.advance_branch(BRANCH, sha)
+        lambda r: (
+            r.git.create_branch(BRANCH, sha) if BRANCH not in hub.repo.branches() else r.git.advance_branch(BRANCH, sha)
+        )
     )
 
 

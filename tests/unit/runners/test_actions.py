@@ -381,7 +381,7 @@ async def another(place: Place) -> Identity:
     """A run of the workflow that somebody else has started."""
     before, app = earlier(place), place.scene.app()
     repository = app.repository(place.scene.installation, place.scene.repo.id, Access.ACTIONS)
-    await repository.start_workflow("graftsmith.yml", "main", {"run": "job-1"})
+    await repository.workflows.start("graftsmith.yml", "main", {"run": "job-1"})
     await app.aclose()
     return await place.started(before)
 
