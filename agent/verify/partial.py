@@ -68,8 +68,10 @@ class Slices:
         floor = self._seconds * _LEAST
         size = 1
         while pending and self._left > floor:
-            chosen, pending = pending[:size], pending[size:]
             limit = (self._left - floor / 2) / tries
+            if limit < min((run.seconds for run in self.runs), default=0):
+                return  # a runner needs that to start
+            chosen, pending = pending[:size], pending[size:]
             run = self._run(chosen, limit)
             self._left -= run.seconds
             if run.status in _JUDGED:
