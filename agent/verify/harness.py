@@ -15,16 +15,14 @@ from typing import Final
 
 from agent.disk import check_room
 from agent.events import Events
-from agent.listing import listed
 from agent.tree import Draft
 from agent.types import SuiteStatus, TestOutcome, TestRun
-from agent.verify import verdict
 from agent.verify.checkouts import Checkouts
 from agent.verify.environment import COMMON, Environment, Machine
 from agent.verify.installer import Installer
-from agent.verify.paths import is_test
-from agent.verify.report import Report, Unreadable, gist
-from agent.verify.reports import ReportFolder
+from agent.verify.ran import Ran
+from agent.verify.report import Unreadable, gist
+from agent.verify.report_folder import ReportFolder
 from agent.verify.set_up import SetUp
 from agent.verify.store import SCRATCH, SetupFailed, Store
 from agent.verify.toolchains import TOOLCHAINS, build_of
@@ -33,7 +31,6 @@ from agent.workspace import Checkout, Workspace
 from sandbox.text import clean, sound
 from sandbox.types import Cancelled, Command, End, Finished, Limits, Mount, Sandbox
 
-LOG_TAIL: Final = 20_000
 _BUILD_FOLDER: Final = ".graftsmith-build"
 """In a checkout: what a compiler keeps of its work there."""
 _PLACE: Final = "place"
@@ -68,17 +65,6 @@ class Watch:
     """Variables that hold a search path → the folder that comes first in them."""
     line: str = ""
     """What runs the tests in place of the plan's own line; empty where that does."""
-
-
-@dataclass(frozen=True)
-class _Ran:
-    """One call of the runner, over."""
-
-    invocation: Invocation
-    finished: Finished
-    collected: Collected
-    unreadable: str
-    """Why its reports can't be used; then there are none."""
 
 
 _JUDGED = frozenset({SuiteStatus.OK, SuiteStatus.FAILING, SuiteStatus.NO_TESTS})
@@ -209,7 +195,14 @@ class Harness:
         invocation = TOOLCHAINS[self.plan.toolchain].invoke(self.plan, draft, selection, self._view)
         place, checkout = self._place(name), self._checkout(draft, fresh=fresh)
         ran = self._execute(invocation, checkout, place, limits=self._within(wall_s))
-        run = self._judge(draft, ran)
+        run, unexplained = ran.measured(
+            TOOLCHAINS[self.plan.toolchain],
+            draft,
+            known=self.unexplained if draft.edits else None,
+            isolation=self.sandbox.isolation.name,
+        )
+        if not draft.edits:
+            self.unexplained |= unexplained
         if self.plan.without and not selection:
             run = _with_endless(run, self.plan.without)
         self._events.emit("test_run", name=name, selection=tuple(selection), run=_summary(run))
@@ -336,7 +329,7 @@ class Harness:
         more: tuple[Mount, ...] = (),
         *,
         limits: Limits,
-    ) -> _Ran:
+    ) -> Ran:
         limits = replace(limits, quiet_s=limits.quiet_s or _QUIET_S)
         argv = shell(_TELL_PLACE, f"{REPORTS}/{_PLACE}", *invocation.argv)
         reports, unreadable = {}, ""
@@ -349,7 +342,7 @@ class Harness:
                 unreadable = str(error)
         really = clean(reports.pop(_PLACE, b"")).strip()
         views = (self._view, *([really] if really.startswith("/") else []))
-        return _Ran(invocation, finished, Collected(reports, finished.output, views), unreadable)
+        return Ran(invocation, finished, Collected(reports, finished.output, views), unreadable)
 
     def _run(
         self,
@@ -378,53 +371,6 @@ class Harness:
         if not finished.ok:
             check_room(checkout.path)
         return finished
-
-    def _judge(self, draft: Draft, ran: _Ran) -> TestRun:
-        invocation, finished = ran.invocation, ran.finished
-        report, unreadable = self._read(draft, ran)
-        status, detail = verdict.of_run(
-            finished, invocation.exits, report, unreadable, reports=invocation.structured, views=ran.collected.views
-        )
-        if report is not None and status in (SuiteStatus.OK, SuiteStatus.FAILING):
-            if draft.edits:
-                status, detail = self._explained(report, status)
-            else:
-                self.unexplained |= report.unexplained
-        elif status in (SuiteStatus.INCONSISTENT, SuiteStatus.NOT_RUN):
-            detail += _untellable(draft)
-        known = report or Report()
-        return TestRun(
-            command=invocation.shown or invocation.argv,
-            status=status,
-            outcomes=known.outcomes,
-            messages=known.messages,
-            exit_code=finished.exit_code,
-            seconds=round(finished.seconds, 3),
-            log=clean(finished.output, LOG_TAIL),
-            log_file=str(finished.log or ""),
-            detail=detail,
-            structured=report is not None or bool(unreadable) or invocation.structured,
-            isolation=self.sandbox.isolation.name,
-        )
-
-    def _read(self, draft: Draft, ran: _Ran) -> tuple[Report | None, str]:
-        """The report, or why what there is of it can't be used."""
-        if ran.unreadable:
-            return None, ran.unreadable
-        collected, finished = ran.collected, ran.finished
-        if finished.log is not None and finished.total_bytes > len(finished.output):
-            collected = replace(collected, output=finished.log.read_bytes())
-        try:
-            return TOOLCHAINS[self.plan.toolchain].read(collected, draft), ""
-        except Unreadable as error:
-            return None, str(error)
-
-    def _explained(self, report: Report, status: SuiteStatus) -> tuple[SuiteStatus, str]:
-        """Ids that the base did not report and that no file explains were made up."""
-        unknown = sorted(report.unexplained - self.unexplained)
-        if not unknown:
-            return status, ""
-        return SuiteStatus.INCONSISTENT, f"the report holds tests that no file explains: {', '.join(unknown[:5])}"
 
     def _without_run(self, status: SuiteStatus, detail: str) -> TestRun:
         return TestRun(
@@ -456,14 +402,6 @@ def _scratch(mounts: Sequence[Mount]) -> Iterator[str]:
         for name in () if mount.writable else SCRATCH.get(PurePosixPath(mount.target).name, ()):
             if (mount.source / name).is_dir() and not (mount.source / name).is_symlink():
                 yield f"{mount.target}/{name}"
-
-
-def _untellable(draft: Draft) -> str:
-    """What to think of where tests could not be told apart: a name that is no text stops most runners."""
-    names = [path for path in draft.paths() if is_test(path) and sound(path) != path]
-    if not names:
-        return ""
-    return f". The name of {listed(names, 3)} is no UTF-8, and many runners fail to write it down: give it another"
 
 
 def _summary(run: TestRun) -> Mapping[str, object]:
