@@ -101,8 +101,9 @@ class Conversation:
 
     def settle(self, before: Message) -> None:
         """Of what was looked up before a message, only the beginnings are sent from now on: once, so that a provider's
-        cache is lost once."""
-        self.messages = settled(self.messages, self.messages.index(before), _count)
+        cache is lost once. Nothing is done where the message itself was left out to make room."""
+        if before in self.messages:
+            self.messages = settled(self.messages, self.messages.index(before), _count)
 
     def keep(self, what: str) -> None:
         """The newest message stays when room is made, in place of the one that was kept as ``what`` before."""

@@ -40,19 +40,26 @@ def test_the_answer_is_written_as_it_comes(desk: Desk, scripted: MakeModel) -> N
 
 
 def test_a_conversation_is_one_run(desk: Desk, scripted: MakeModel) -> None:
+    desk.repository.commit({"large.txt": "A line of a large file.\n" * 100})
     model = scripted(
+        {"tool_calls": [call("read", path="large.txt")]},
         {"content": "The first item: widget.py:2"},
         {"expect": "And double?", "content": "It doubles: widget.py:6"},
+        {"expect": "And then?", "content": "Nothing."},
     )
-    ran = desk.graftsmith("ask", model=model, typed="What does total skip?\nAnd double?\n\n")
+    ran = desk.graftsmith("ask", model=model, typed="What does total skip?\nAnd double?\nAnd then?\n\n")
     assert ran.code == 0, (ran.err, ran.error)
     assert "widget.py:2" in ran.out
     assert "widget.py:6" in ran.out
     (folder,) = desk.runs
     result = read_result(folder)
     assert result is not None
-    assert (result.outcome, result.usage.calls) == (Outcome.ANSWERED, 2)
-    assert [e["text"] for _, e in read_events(folder / "events.jsonl") if e["kind"] == "question"] == ["And double?"]
+    assert (result.outcome, result.usage.calls) == (Outcome.ANSWERED, 4)
+    events = [event for _, event in read_events(folder / "events.jsonl")]
+    assert [e["text"] for e in events if e["kind"] == "question"] == ["And double?", "And then?"]
+    calls = [e for e in events if e["kind"] == "model_call"]
+    assert [e["kept"] for e in calls] == [0, 2, 4, 3], "what was looked up for the first question is shortened, once"
+    assert "left out to save room" in str(calls[-1]["messages"])
 
 
 def test_nobody_who_asks_can_change_anything(desk: Desk, scripted: MakeModel) -> None:
