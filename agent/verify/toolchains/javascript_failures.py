@@ -16,6 +16,8 @@ _DIFFERENCE: Final = "- Expected\n+ Received\n"
 _TOLD: Final = re.compile(r"((?:^ FAIL  [^\n]+\n)+)([^\n].*?)(?=^ ❯ |^⎯|^ FAIL  )", re.MULTILINE | re.DOTALL)
 """vitest's default reporter: the tests that failed for one reason, and the reason."""
 _BESIDE: Final = 2
+_MOST: Final = 24
+"""Lines of a difference; what comes first mostly leads to the rest."""
 _TITLE: Final = re.compile(r"^ FAIL  (?:\|[^|\n]*\| )?(\S+) > (.+)$", re.MULTILINE)
 
 
@@ -56,4 +58,5 @@ def _near(difference: str) -> str:
         n + by for n, line in enumerate(lines) if line.startswith(("+", "-")) for by in range(-_BESIDE, _BESIDE + 1)
     }
     shown = [line if n in kept else "…" for n, line in enumerate(lines)]
-    return "\n".join(line for n, line in enumerate(shown) if line != "…" or shown[n - 1 : n] != ["…"])
+    told = [line for n, line in enumerate(shown) if line != "…" or shown[n - 1 : n] != ["…"]]
+    return "\n".join((*told[:_MOST], *(["…"] if len(told) > _MOST else [])))
