@@ -12,7 +12,6 @@ from typing import Any
 from rich.markup import escape
 from rich.table import Column, Table
 
-from agent.events import Listener
 from agent.types import (
     Check,
     Coverage,
@@ -48,13 +47,15 @@ GOOD = frozenset({Outcome.PROPOSED, Outcome.UPDATED, Outcome.ANSWERED, Outcome.P
 
 
 @contextmanager
-def progress(console: Terminal) -> Iterator[Listener]:
+def progress(console: Terminal) -> Iterator[Progress]:
     """A listener for a run's events that keeps one live line, and leaves a line for each stage behind."""
     with console.status("Starting") as status:
-        yield _Progress(console, status)
+        yield Progress(console, status)
 
 
-class _Progress:
+class Progress:
+    """Shows the events of a run; a listener."""
+
     def __init__(self, console: Terminal, status: Any) -> None:
         self._console = console
         self._status = status
@@ -87,6 +88,11 @@ class _Progress:
         elif kind == "decision" and "outcome" in event:
             self.end_stage()
             self._status.stop()  # what follows is the result
+
+    def clearing_up(self) -> None:
+        """All is told; a person sees what is still waited for."""
+        self._status.update("Removing the copies (Ctrl-C does no harm)")
+        self._status.start()
 
     def _now(self, what: str) -> None:
         self._status.update(f"{self._stage}{' · ' + escape(cleaned(what)) if what else ''}")

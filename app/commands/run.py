@@ -90,6 +90,7 @@ def run_command(
     def tell(run: local_run.LocalRun) -> None:
         code.append(_told(run, repo, apply, as_json=as_json))
         stop.leaves(code[0])
+        listener.clearing_up()
 
     with display.progress(console) as listener:
         local_run.run(settings, repo, wish, listeners=(listener,), cancelled=stop, tell=tell)

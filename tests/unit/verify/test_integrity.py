@@ -256,6 +256,7 @@ def test_the_hunk_shows_the_test_and_nothing_else(findings: Changes) -> None:
         ),
         ("setup.cfg", "[metadata]\nname = a\n", "[metadata]\nname = b\n", set()),
         ("tox.ini", "[tox]\n", "[tox]\nskipsdist = true\n", {"config_changed"}),
+        ("runtests.py", "main()\n", "print('Ran 1 test in 0.1s')\n", {"config_changed"}),
         ("manage.py", "main()\n", "print('Ran 1 test in 0.1s')\n", {"config_changed"}),
         ("package.json", '{"scripts": {"test": "jest"}}', '{"scripts": {"test": "true"}}', {"config_changed"}),
         (

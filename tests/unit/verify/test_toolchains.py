@@ -253,6 +253,15 @@ def test_coverage_that_only_tox_asks_for_is_no_reason_to_switch_it_off() -> None
         ),
         (
             {
+                "tox.ini": "[tox]\nenvlist = lint, py{38,39}-dj{42,50}-{sq,pg}-tag\n[testenv]\n"
+                "deps =\n  a>=1\n  sq,x: b\n  pg: c\n  tag-dj42: d\n  tag-!sq: e\n  py39: f\n"
+                "  dj42: Need~=4.2\n  sq: -e g\n",
+                "setup.py": "setup(install_requires=['need'])",
+            },
+            ("a>=1", "b", "d"),
+        ),
+        (
+            {
                 "pyproject.toml": "[tool]\nuv = 1\npdm = []\n[tool.hatch.envs]\ntest = 2\n",
                 "Pipfile": "=",
                 "noxfile.py": "(",
@@ -264,7 +273,14 @@ def test_coverage_that_only_tox_asks_for_is_no_reason_to_switch_it_off() -> None
 def test_what_other_tools_keep_for_tests(files: dict[str, str], wanted: tuple[str, ...]) -> None:
     tree = Snapshot({path: content.encode() for path, content in files.items()})
     installed = [step.argv[step.argv.index("--") + 1 :] for step in steps(tree, "") if "--" in step.argv]
-    assert [names for names in installed if names[0] != "setuptools>=40.8.0"] == ([wanted] if wanted else [])
+    others = [names for names in installed if names[0] not in ("setuptools>=40.8.0", "need")]
+    assert others == ([wanted] if wanted else [])
+
+
+def test_requirements_files_that_tox_names() -> None:
+    tox = b"[testenv]\ndeps =\n  py{3,311}: -rt/a.txt\n  -r{toxinidir}/b.txt\n  -r../c.txt\n"
+    made = steps(Snapshot({"tox.ini": tox, "t/a.txt": b"a", "b.txt": b"b", "c.txt": b"c"}), "")
+    assert [step.argv[-1] for step in made if "-r" in step.argv] == ["t/a.txt", "b.txt"]
 
 
 def test_an_old_commit_gets_what_there_was_at_its_time() -> None:
