@@ -15,9 +15,10 @@ import fcntl
 import os
 import subprocess
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import IO
@@ -38,8 +39,9 @@ _LOST = "no own process list, paths or loopback network"
 
 
 class ContainerFallback:
-    """See :class:`sandbox.types.Sandbox`. Safe for several threads at once, but one command at a time runs on a
-    machine: the places where its files are seen are everybody's, and all that its user runs is killed at its end.
+    """See :class:`sandbox.types.Sandbox`. Safe for several threads at once, but runs one command at a time, since all
+    that its user runs is killed at the end of each; and of those that mount something one at a time runs on the machine,
+    since the places where that is seen are everybody's.
 
     A mount whose target is not its source becomes a link for the time of the command, so nothing may be at that place,
     but for an empty folder in another mount.
@@ -59,6 +61,7 @@ class ContainerFallback:
         _require(seccomp.supported(), "no system call filter is known for this processor")
         self._place = cgroup.find() if groups else None
         self._user = LeasedUser()
+        self._one_at_a_time = threading.Lock()
         _sweep()
         limits = str(self._place) if self._place else "resource limits and a watch on memory"
         self.isolation = Isolation(
@@ -74,7 +77,7 @@ class ContainerFallback:
     def run(self, command: Command, *, cancelled: Cancelled | None = None, log: Path | None = None) -> Finished:
         way = OverLoopback()
         begin = partial(self._begun, way)
-        with _turn(cancelled) as has_come:
+        with self._one_at_a_time, _turn(cancelled) if command.mounts else nullcontext(True) as has_come:
             if not has_come:
                 return Finished(End.CANCELLED, None, None, b"", 0, 0.0)
             return confined.run(command, begin, way, place=self._place, cancelled=cancelled, log=log)
@@ -200,7 +203,7 @@ def _code(returncode: int, status: launch.Status) -> int:
 
 @contextmanager
 def _turn(cancelled: Cancelled | None) -> Iterator[bool]:
-    """Wait until no other command of this machine runs; false when it was cancelled before."""
+    """Wait until no other command of this machine shows files; false when it was cancelled before."""
     with (LOCKS / "places").open("w") as lock:
         while not _locked(lock):
             if cancelled is not None and cancelled():

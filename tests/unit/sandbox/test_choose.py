@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -231,12 +232,15 @@ def test_two_commands_of_the_weaker_kind_show_different_files_at_one_place(shelf
 
     waiting, over = ContainerFallback("a test wants it"), threading.Event()
     sandbox = ContainerFallback("a test wants it")
-    first = threading.Thread(target=lambda: sandbox.run(Command(("sleep", "60"), cwd="/"), cancelled=over.is_set))
+    mounts = (Mount(shelf / "one", target),)
+    long = Command(("sleep", "60"), cwd="/", mounts=mounts)
+    first = threading.Thread(target=lambda: sandbox.run(long, cancelled=over.is_set))
     first.start()
     try:
         while not processes_of(sandbox.user):
             time.sleep(0.01)
-        assert waiting.run(Command(("true",), cwd="/"), cancelled=lambda: True).end is End.CANCELLED
+        assert waiting.run(Command(("true",), cwd="/"), cancelled=lambda: False).ok, "it shows nothing"
+        assert waiting.run(replace(long, argv=("true",)), cancelled=lambda: True).end is End.CANCELLED
     finally:
         over.set()
         first.join()
