@@ -40,8 +40,8 @@ _LOST = "no own process list, paths or loopback network"
 
 class ContainerFallback:
     """See :class:`sandbox.types.Sandbox`. Safe for several threads at once, but runs one command at a time, since all
-    that its user runs is killed at the end of each; and of those that mount something one at a time runs on the machine,
-    since the places where that is seen are everybody's.
+    that its user runs is killed at the end of each. Of those that mount something one at a time runs on the machine:
+    the places where that is seen are everybody's.
 
     A mount whose target is not its source becomes a link for the time of the command, so nothing may be at that place,
     but for an empty folder in another mount.
