@@ -129,13 +129,14 @@ def accepted(claim: Claim, evidence: Evidence) -> Ending:
             "No test got worse. The change is of a kind that no test can prove." + _complaints(evidence),
             "Review it with that in mind.",
         )
+    return Ending(Outcome.PROPOSED, f"{_turned(evidence)}; no other test got worse.{_complaints(evidence)}")
+
+
+def _turned(evidence: Evidence) -> str:
     count = len(evidence.turned)
-    tests = (
-        "1 test fails without the change and passes"
-        if count == 1
-        else f"{count} tests fail without the change and pass"
-    )
-    return Ending(Outcome.PROPOSED, f"{tests} with it; no other test got worse.{_complaints(evidence)}")
+    if count == 1:
+        return "1 test fails without the change and passes with it"
+    return f"{count} tests fail without the change and pass with it"
 
 
 _ALL_TESTS = (
@@ -165,10 +166,9 @@ def _of_a_part(evidence: Evidence, part: Partial) -> str:
 
 
 def _shown(evidence: Evidence) -> str:
-    turned = len(evidence.turned)
-    shown = f"{turned} {'test fails' if turned == 1 else 'tests fail'} without the change and pass with it"
+    shown = _turned(evidence) if evidence.turned else "No test shows the change"
     also = " What was tested before is tested in another way now, or not at all." if evidence.touches_tests else ""
-    return f"{shown if turned else 'No test shows the change'}.{also}{_complaints(evidence)}"
+    return f"{shown}.{also}{_complaints(evidence)}"
 
 
 def _complaints(evidence: Evidence) -> str:
