@@ -129,6 +129,10 @@ class DevHub:
         """Its tokens are refused, and nothing is told to the App any more."""
         self.hub.store.change(self.hub.store.get(Installation, installation_id), suspended_at=self.hub.stamp())
 
+    def uninstall(self, installation_id: int) -> None:
+        """Nothing of it is left; its tokens open nothing any more."""
+        self.hub.store.remove(self.hub.store.get(Installation, installation_id))
+
     # ── deliveries ───────────────────────────────────────────────────────────────────────────────────────────────
 
     def deliveries(self, event: str | None = None, action: str | None = None) -> list[Delivery]:

@@ -125,6 +125,26 @@ def test_a_transferred_repository_is_worked_on_where_the_app_is_installed_too(hu
     hub.run_app(work)
 
 
+@pytest.mark.parametrize("known", [False, True], ids=["at the start", "in the middle of a job"])
+def test_an_app_that_is_suspended_or_uninstalled_says_so_and_is_at_home_where_it_is_installed_anew(
+    hub: Scene, known: bool
+) -> None:
+    async def work(app: GitHubApp) -> None:
+        repository = app.repository(hub.installation, hub.repo.id)
+        if known:
+            await repository.facts()
+        hub.devhub.suspend(hub.installation)
+        with pytest.raises(OperatorError, match="suspended"):
+            await repository.facts()
+        hub.devhub.uninstall(hub.installation)
+        with pytest.raises(UserError, match="not installed there any more"):
+            await repository.facts()
+        hub.devhub.install(hub.keys.id, "acme")
+        assert (await repository.facts()).full_name == "acme/widget"
+
+    hub.run_app(work)
+
+
 def test_a_repository_outside_the_installation_is_refused(hub: Scene) -> None:
     other = hub.devhub.create_repository("stranger/widget", {"a": "b"})
     with pytest.raises(UserError, match="not part of the installation"):
