@@ -71,7 +71,7 @@ def _told(job: Job, state_dir: Path) -> dict[str, Any]:
         "state": job.state.value,
         "stage": job.stage,
         "outcome": job.ending.outcome.value if job.ending else None,
-        "reason": job.ending.reason if job.ending else None,
+        "reason": job.ending.reason_in_full if job.ending else None,
         "pull": job.artefacts.pull_number,
         "seconds": _seconds(job),
         "usage": job.usage.model_dump(),

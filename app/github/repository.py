@@ -118,17 +118,18 @@ class Repository:
             return made[0]
 
         made: list[int] = []
-        if known_id is not None and await self._edit_comment(known_id, body):
+        if known_id is not None and await self.edit_comment(known_id, body):
             return known_id
         found = await self._place.once(find, make)
         if not made:
-            await self._edit_comment(found, body)
+            await self.edit_comment(found, body)
         return found
 
     def _ours(self, comment: Comment) -> bool:
         return comment.app is not None and comment.app.id == self._place.app_id
 
-    async def _edit_comment(self, comment_id: int, body: str) -> bool:
+    async def edit_comment(self, comment_id: int, body: str) -> bool:
+        """False where a person has deleted it."""
         url = await self._place.url("/issues/comments/{id}", id=comment_id)
         try:
             await self._place.api.send("PATCH", url, "edit a comment", json={"body": body})

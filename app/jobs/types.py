@@ -127,6 +127,13 @@ class Ending(Value):
     next_step: str = ""
     silent: bool = False
     """Nobody is told on GitHub: whoever asked had no right to."""
+    untold: str = ""
+    """Why it could not be told on GitHub, though it should have been."""
+
+    @property
+    def reason_in_full(self) -> str:
+        """For whoever runs the service."""
+        return f"{self.reason} (This could not be told on GitHub: {self.untold})" if self.untold else self.reason
 
 
 class Artefacts(Value):

@@ -287,8 +287,7 @@ async def _close(work: Work, ending: Ending, steps: Steps, record: Record, patie
     if not (ending.silent and work.job.artefacts.comment_id is None):
         trouble = await _settle(work, "close out", lambda w: steps.close_out(w, ending), record, patience)
         if trouble is not None:
-            untold = f"{ending.reason} (This could not be told on GitHub: {trouble.reason})"
-            ending = ending.model_copy(update={"reason": untold})
+            ending = ending.model_copy(update={"untold": trouble.reason})
     _log_ending(work.job, ending)
     while True:
         try:
@@ -303,7 +302,7 @@ def _log_ending(job: Job, ending: Ending) -> None:
     trouble = ending.outcome in (Outcome.BLOCKED, Outcome.FAILED) and not ending.silent
     level = logging.WARNING if trouble else logging.INFO
     where = f"{job.command.word.value} on {job.command.repository}#{job.command.number}"
-    told = " ".join((ending.reason.partition("\n")[0], ending.next_step)).strip()
+    told = " ".join((ending.reason_in_full.partition("\n")[0], ending.next_step)).strip()
     _log.log(level, "job %s: %s ended as %s: %s", job.id, where, ending.outcome, told)
 
 

@@ -37,7 +37,7 @@ async def acknowledge_tests(site: Site, work: Work) -> Ending | None:
         await repository.set_draft(pull, draft=True)  # a commit came in this very moment
         await work.save(artefacts=work.job.artefacts.model_copy(update={"acknowledged": ""}))
         return _not_as_shown(sha)
-    facts = site.facts(work, title=pull.title)
+    facts = site.facts(work.job, title=pull.title)
     check_id = await repository.checks.put(sha, report.acknowledged(facts, digest))
     await work.save(artefacts=work.job.artefacts.model_copy(update={"check_run_id": check_id}))
     return Ending(

@@ -6,9 +6,11 @@ import asyncio
 from contextlib import suppress
 from dataclasses import replace
 
+from agent.errors import UserError
 from agent.types import Outcome
-from app.github import Issue, NotFound
-from app.jobs.types import Ending, Word
+from app import report
+from app.github import Access, Issue, NotFound
+from app.jobs.types import Ending, Job, Word
 from app.jobs.workflow import Work
 from app.report import Closing, Progress
 from app.report.words import SHOWN_BY_A_TEST
@@ -61,8 +63,21 @@ class GitHubSteps:
         if comment_id is not None:
             with suppress(NotFound):  # who deletes a command tidies up; who means to stop says so
                 await self._site.repository(command).react("eyes", comment_id, on_lines=on_lines)
-        await self._site.tell(work, self._site.facts(work, title=issue.title), Progress())
+        await self._site.tell(work, self._site.facts(work.job, title=issue.title), Progress())
+        await self._catch_up(work)
         return None
+
+    async def _catch_up(self, work: Work) -> None:
+        """Tell the endings of earlier jobs that GitHub did not let us tell: their comments say that work goes on."""
+        repository = self._site.repository(work.job.command, Access.TELL)
+        for job in await work.of_issue():
+            if job.ending is None or not job.ending.untold or job.artefacts.comment_id is None:
+                continue
+            closing = await asyncio.to_thread(self._closing, job, job.ending)
+            text = report.status_comment(self._site.facts(job, title=""), Progress(), closing)
+            await work.check()
+            with suppress(UserError):
+                await repository.edit_comment(job.artefacts.comment_id, text)
 
     async def prepare(self, work: Work) -> Ending | None:
         brief = self._site.files.brief(work.job.id)
@@ -104,8 +119,8 @@ class GitHubSteps:
         if ending.outcome in SHOWN_BY_A_TEST:
             await self._publishing.keep_patch(work)
         brief = self._site.files.brief(work.job.id)
-        facts = self._site.facts(work, title=brief.task.title if brief else "", brief=brief)
-        closing = await asyncio.to_thread(self._closing, work, ending)
+        facts = self._site.facts(work.job, title=brief.task.title if brief else "", brief=brief)
+        closing = await asyncio.to_thread(self._closing, work.job, ending)
         # Who asked on a line, and was told nothing so far, is answered there alone.
         on_a_line = work.job.command.line_comment_id is not None and work.job.artefacts.comment_id is None
         if not (on_a_line and await answer(self._site, work, facts, closing)):
@@ -115,8 +130,8 @@ class GitHubSteps:
     def let_go(self, work: Work) -> None:
         self._runs.let_go(work)
 
-    def _closing(self, work: Work, ending: Ending) -> Closing:
-        artefacts, files = work.job.artefacts, self._site.files
+    def _closing(self, job: Job, ending: Ending) -> Closing:
+        artefacts, files = job.artefacts, self._site.files
         told = Closing(
             outcome=ending.outcome,
             reason=ending.reason,
@@ -124,10 +139,10 @@ class GitHubSteps:
             pull_number=artefacts.pull_number,
             draft=artefacts.draft,
             kept_branch=artefacts.branch or "" if artefacts.pull_number is None else "",
-            patch=files.text(work.job.id, PATCH),
-            account=files.text(work.job.id, ACCOUNT),
+            patch=files.text(job.id, PATCH),
+            account=files.text(job.id, ACCOUNT),
         )
-        result = files.told_result(work.job.id)
+        result = files.told_result(job.id)
         if result is None:
             return told
         measured = Closing.from_result(result)

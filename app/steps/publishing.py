@@ -91,7 +91,7 @@ class Publishing:
         repository, workflows = await self._site.publishing(command)
         base_ref = brief.base_ref if brief.head_branch else await _base_now(repository, brief)
         brief = brief.model_copy(update={"base_ref": base_ref or brief.base_ref})
-        facts = self._site.facts(work, title=brief.task.title, brief=brief)
+        facts = self._site.facts(work.job, title=brief.task.title, brief=brief)
         accepted, checked = await self._reviewed(repository, result, Rules(may_write_workflows=workflows))
         if not accepted.changes and not accepted.held_back:
             return Ending(outcome=Outcome.NO_CHANGE, reason="The change leaves every file as it was.")

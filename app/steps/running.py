@@ -145,7 +145,7 @@ class Runs:
 
     async def _keep_telling(self, work: Work, brief: Brief, watch: Watch) -> None:
         """Edit the status comment when there is news; what can't be told now is told later or at the end."""
-        facts = self._site.facts(work, title=brief.task.title)
+        facts = self._site.facts(work.job, title=brief.task.title)
         told = Progress()
         while True:
             # Slower with age, so that an hour's job stays far below what GitHub lets an App write in an hour.

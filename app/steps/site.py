@@ -12,7 +12,7 @@ from agent.git_errors import AccessDenied
 from app import report
 from app.github import Access, GitHubApp, Repository
 from app.jobs.store import JobStore
-from app.jobs.types import Command
+from app.jobs.types import Command, Job
 from app.jobs.workflow import Work
 from app.report import Closing, JobFacts, Progress, status
 from app.settings import Settings
@@ -39,10 +39,10 @@ class Site:
         workflows = granted.permissions.get("workflows") == "write"
         return self.repository(command, Access.WRITE_WORKFLOWS if workflows else Access.WRITE), workflows
 
-    def facts(self, work: Work, *, title: str, brief: Brief | None = None) -> JobFacts:
-        command = work.job.command
+    def facts(self, job: Job, *, title: str, brief: Brief | None = None) -> JobFacts:
+        command = job.command
         return JobFacts(
-            job_id=work.job.id,
+            job_id=job.id,
             repository=self.github.name_of(command.repository_id) or command.repository,
             number=command.number,
             is_pull=command.is_pull,

@@ -35,7 +35,7 @@ async def take_back_last(site: Site, work: Work) -> Ending:
         return _closed(work, pull, sha) if work.job.artefacts.undone else _over(pull)
     await work.save(artefacts=work.job.artefacts.model_copy(update={"undone": sha, "pull_number": pull.number}))
     ours = pull.user.is_bot and pull.body.startswith(PULL_MARK)
-    message = report.undo_message(site.facts(work, title=pull.title), sha)
+    message = report.undo_message(site.facts(work.job, title=pull.title), sha)
     match await undo(repository, pull, Undoing(sha, work.job.id, message, ours, work.check)):
         case Closed():
             return _closed(work, pull, sha)

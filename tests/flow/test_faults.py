@@ -230,7 +230,7 @@ def test_a_repository_that_is_archived_meanwhile_is_named(scene: Scene) -> None:
     )
     try:
         assert job.ending is not None and job.ending.outcome is Outcome.BLOCKED
-        assert "archived" in job.ending.reason and "could not be told" in job.ending.reason
+        assert "archived" in job.ending.reason and "archived" in job.ending.untold
         assert job.ending.next_step == "Unarchive it, then ask again"
     finally:
         scene.repo.change(archived=False)

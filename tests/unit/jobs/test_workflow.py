@@ -209,7 +209,7 @@ async def test_an_ending_that_cannot_be_told_is_still_the_ending(store: JobStore
     steps = Scripted(close_out=always(OperatorError("The App was uninstalled")))
     ending = await through(store, steps)
     assert ending.outcome is Outcome.PROPOSED
-    assert "could not be told on GitHub: The App was uninstalled." in ending.reason
+    assert "could not be told on GitHub: The App was uninstalled." in ending.reason_in_full
 
 
 # ── stops ────────────────────────────────────────────────────────────────────────────────────────────────────────
