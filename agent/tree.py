@@ -383,6 +383,11 @@ class Draft:
                 candidates.update(n for n in (path, *parents(path)) if folded(n) == key)
         return tuple(sorted(c for c in candidates if c in self or self.is_folder(c)))
 
+    def spelled(self, path: str) -> str:
+        """``path``, or the only file that differs from it in case alone."""
+        twins = [] if path in self else [twin for twin in self._spellings(path) if twin in self]
+        return twins[0] if len(twins) == 1 else path
+
     def _not_found(self, path: str) -> ToolRefusal:
         twins = self._spellings(path)
         if twins:

@@ -8,7 +8,7 @@ from pydantic import AliasChoices, Field, model_validator
 from agent import edit
 from agent.tools.base import Arguments, Path, Tool, ToolContext, ToolResult
 from agent.tools.change import changed
-from agent.tools.guard import writable
+from agent.tools.guard import there, writable
 
 _SEARCH = AliasChoices("search", "old", "old_string", "old_str", "old_text")
 _ALL = AliasChoices("all", "replace_all")
@@ -44,7 +44,7 @@ class EditFile(Arguments):
 
 
 def run(context: ToolContext, arguments: EditFile) -> ToolResult:
-    path = writable(context, arguments.path)
+    path = writable(context, there(context, arguments.path))
     before = context.draft.read(path)
     edits = [edit.Edit(one.search, one.replace, one.all) for one in arguments.edits]
     after = edit.edited(path, before, edits)

@@ -42,6 +42,11 @@ def local(context: ToolContext, path: str) -> str:
     return path[len(root) :] if len(root) > 1 and path.startswith(root) else path
 
 
+def there(context: ToolContext, path: str) -> str:
+    """The path of a file that must be there already: models get the case of a letter wrong, and mean the only one."""
+    return context.draft.spelled(local(context, path))
+
+
 def writable(context: ToolContext, path: str) -> str:
     """The canonical path of a file that may be changed, moved or deleted.
 

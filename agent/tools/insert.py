@@ -5,7 +5,7 @@ from typing import Literal
 from agent import edit
 from agent.tools.base import Arguments, Path, Tool, ToolContext, ToolResult
 from agent.tools.change import changed
-from agent.tools.guard import writable
+from agent.tools.guard import there, writable
 
 
 class Insert(Arguments):
@@ -16,7 +16,7 @@ class Insert(Arguments):
 
 
 def run(context: ToolContext, arguments: Insert) -> ToolResult:
-    path = writable(context, arguments.path)
+    path = writable(context, there(context, arguments.path))
     before = context.draft.read(path)
     after = edit.inserted(path, before, arguments.anchor, arguments.text, before=arguments.where == "before")
     return changed(context, path, before, after)

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from agent.tools import show
 from agent.tools.base import Arguments, Path, Tool, ToolContext, ToolResult
-from agent.tools.guard import local
+from agent.tools.guard import there
 from agent.tools.symbols import symbols_in
 
 _SIGNATURE = 100
@@ -13,7 +13,7 @@ class Outline(Arguments):
 
 
 def run(context: ToolContext, arguments: Outline) -> ToolResult:
-    path = local(context, arguments.path)
+    path = there(context, arguments.path)
     lines = show.lines_of(show.text_of(context, path))
     symbols = [symbol for symbol in symbols_in(context, path) if symbol.kind != "variable" or "." not in symbol.name]
     if not symbols:

@@ -5,7 +5,7 @@ from pydantic import AliasChoices, Field
 from agent.errors import ToolRefusal
 from agent.tools import show
 from agent.tools.base import Arguments, Path, Tool, ToolContext, ToolResult
-from agent.tools.guard import local
+from agent.tools.guard import there
 
 
 class Read(Arguments):
@@ -15,7 +15,7 @@ class Read(Arguments):
 
 
 def run(context: ToolContext, arguments: Read) -> ToolResult:
-    path = local(context, arguments.path)
+    path = there(context, arguments.path)
     lines = show.lines_of(show.text_of(context, path))
     if not lines:
         return ToolResult(f"{path} is empty")

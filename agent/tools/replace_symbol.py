@@ -6,7 +6,7 @@ from agent import edit
 from agent.errors import ToolRefusal
 from agent.tools.base import Arguments, Path, Tool, ToolContext, ToolResult
 from agent.tools.change import changed
-from agent.tools.guard import writable
+from agent.tools.guard import there, writable
 from agent.tools.symbols import named, symbols_in
 
 
@@ -17,7 +17,7 @@ class ReplaceSymbol(Arguments):
 
 
 def run(context: ToolContext, arguments: ReplaceSymbol) -> ToolResult:
-    path = writable(context, arguments.path)
+    path = writable(context, there(context, arguments.path))
     found = [symbol for symbol in symbols_in(context, path) if named(symbol, arguments.name)]
     if len(found) != 1:
         where = ", ".join(f"{symbol.name} in line {symbol.start}" for symbol in found[:8])

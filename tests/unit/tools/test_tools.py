@@ -45,6 +45,9 @@ def test_read_numbers_lines(context: ToolContext) -> None:
     assert use(context, "read", path="/workspace/README.md").text.startswith("README.md\n")
     assert use(context, "read", path="notes.txt").text == "notes.txt\n1|café\n2|end"
     assert use(context, "read", path="tests/conftest.py").text == "tests/conftest.py is empty"
+    assert use(context, "read", path="/workspace/Readme.md").text.startswith("README.md\n"), (
+        "the only one that is meant"
+    )
 
 
 def test_read_says_how_to_go_on(context: ToolContext) -> None:
@@ -199,6 +202,15 @@ def test_edit_refusals_leave_everything_as_it_was(context: ToolContext) -> None:
     assert not context.draft.edits
 
 
+def test_a_file_is_edited_by_another_case_of_its_name_and_never_replaced(context: ToolContext) -> None:
+    assert use(context, "edit", path="readme.md", search="# Calc", replace="# Sums").text.startswith(
+        "README.md changed"
+    )
+    assert "README.md" in refused(context, "write", path="readme.md", content="x")
+    assert "README.md" in refused(context, "move", path="notes.txt", to="Readme.md")
+    assert "existing test" in refused(context, "edit", path="Tests/Test_calc.py", search="a", replace="b")
+
+
 def test_write_makes_and_replaces(context: ToolContext) -> None:
     assert (
         use(context, "write", path="bin/tool", content="#!/bin/sh\n", executable=True).text == "bin/tool made, 1 lines"
@@ -304,7 +316,6 @@ def test_run_tests_gets_the_draft_and_the_selection(context: ToolContext) -> Non
         ".git/config",
         ".git/hooks/pre-commit",
         "sub/../../x",
-        "Readme.md",
         "SRC/a",
     ],
 )
