@@ -104,6 +104,7 @@ class Closing:
     patch: str = ""
     """The work as a patch, where it could not be pushed at all; or the test that shows that there is none to do."""
     verdict: str = ""
+    proven: bool = False
     cost: str = ""
 
     @classmethod
@@ -119,6 +120,7 @@ class Closing:
             plan=result.plan if result.outcome is Outcome.PLANNED else None,
             places=result.places,
             verdict=words.verdict(result.evidence, result.outcome) if measured else "",
+            proven=result.proven,
             cost=cost if result.usage.calls else "",
             **more,  # type: ignore[arg-type]
         )
@@ -189,7 +191,7 @@ def _ended(facts: JobFacts, progress: Progress, closing: Closing) -> list[Sectio
     mark, heading, otherwise = ENDINGS[closing.outcome]
     if closing.pull_number is not None:
         heading += f": #{closing.pull_number}" + (" (draft)" if closing.draft else "")
-    if closing.draft and mark == "✔":
+    if closing.draft and mark == "✔" and not closing.proven:  # else it is a draft because a person wants it to be
         mark = "⚠"
     told = closing.answer if closing.pull_number is None and not closing.account else ""
     next_step = md.inline(closing.next_step or otherwise)

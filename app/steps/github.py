@@ -148,7 +148,7 @@ class GitHubSteps:
         measured = Closing.from_result(result)
         reason = measured.reason if ending.reason == result.reason else ending.reason
         told = replace(told, reason=reason, answer=measured.answer, plan=measured.plan, places=measured.places)
-        return replace(told, verdict=measured.verdict, cost=measured.cost)
+        return replace(told, verdict=measured.verdict, proven=measured.proven, cost=measured.cost)
 
 
 def _over(issue: Issue) -> Ending:
