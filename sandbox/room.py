@@ -13,7 +13,8 @@ def watch(limits: Limits, writable: Iterable[Path]) -> Callable[[], bool]:
     """Asks whether less than ``Limits.spare_bytes`` or ``spare_files`` is left on the disk of one of the folders, as
     often as it is called. A disk that had less from the start may be filled by half of what it had."""
     spare = limits.spare_bytes, limits.spare_files
-    floors = [(folder, tuple(map(_floor, _free(folder), spare))) for folder in writable]
+    there = (folder for folder in writable if folder.exists())  # that one is not is told by who has to mount it
+    floors = [(folder, tuple(map(_floor, _free(folder), spare))) for folder in there]
     return lambda: any(now < floor for folder, both in floors for now, floor in zip(_free(folder), both, strict=True))
 
 

@@ -617,6 +617,7 @@ def test_a_sandbox_that_does_not_start_is_no_failed_command(sandbox: Sandbox, tm
     for command in (
         Command(("true",), cwd="/no/such/folder"),
         Command(("true",), cwd="/", mounts=(Mount(tmp_path / "missing", "/missing-target"),)),
+        Command(("true",), cwd="/", mounts=(Mount(tmp_path / "missing", "/missing-target", writable=True),)),
     ):
         with pytest.raises(SandboxBroken):
             sandbox.run(command)
