@@ -6,6 +6,7 @@ only ever an output: nothing that a test run writes into it is read back into a 
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 import re
@@ -58,7 +59,7 @@ class Workspace:
             RepositoryTooLarge, RefMissing, ObjectMissing, NotARepository: the base can't be worked on.
         """
         if spec.origin and not sandbox.isolation.hides:  # the user's checkout is at the place where it should be seen
-            spec = spec.model_copy(update={"view": f"/graftsmith-{spec.run_id}"})
+            spec = spec.model_copy(update={"view": _elsewhere(spec.origin)})
         base = BaseTree.load(Git(Path(spec.git_dir)), spec.base_sha, quota)
         return cls(spec, sandbox, base, carry.survey(Path(spec.origin), base) if spec.origin else carry.Carried())
 
@@ -291,6 +292,11 @@ class Checkout:
         if status is None or self._written.get(path) != want:
             return False
         return stat.S_ISDIR(status.st_mode) if want.mode == GITLINK else self._seen.get(path) == _signature(status)
+
+
+def _elsewhere(origin: str) -> str:
+    """The same for each run on a checkout, since what is installed remembers where it was."""
+    return f"/graftsmith-{hashlib.sha256(os.fsencode(origin)).hexdigest()[:16]}"
 
 
 def _strangers(checkout: Path, below: str, written: Container[str], folders: Container[str]) -> Iterator[str]:
