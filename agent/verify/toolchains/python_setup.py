@@ -98,14 +98,16 @@ def _pip(
 
 
 def _project(files: Files, env: Mapping[str, str]) -> Iterator[Step]:
-    """Where its needs can't be had, the project still takes the place of a release of its own: tests of some other
-    version would say nothing. The failure is told all the same."""
+    """Where what its tests need besides can't be had, its own needs are installed; where these can't, the project still
+    takes the place of a release of its own: tests of some other version would say nothing. The failure is told all the
+    same."""
     found = extras(files)
     yield from ahead_of_project(files, found, env)
     wanted = f".[{','.join(found)}]" if found else "."
     whole, alone = shlex.join((*_PIP, "-e", wanted)), shlex.join((*_PIP, "--no-deps", "-e", "."))
+    less = f"{shlex.join((*_PIP, '-e', '.'))} || {alone}" if found else alone
     offline = (*_PIP, "--no-index", "--find-links", WHEELS, "-e", wanted)
-    yield Step(shell(f"{whole} || {{ {alone}; exit 1; }}"), env, required=False, offline=offline, tools=True)
+    yield Step(shell(f"{whole} || {{ {less}; exit 1; }}"), env, required=False, offline=offline, tools=True)
 
 
 def ahead_of_project(files: Files, extras_: Sequence[str], env: Mapping[str, str]) -> Iterator[Step]:

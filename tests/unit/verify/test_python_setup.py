@@ -27,6 +27,8 @@ def test_the_project_takes_the_place_of_its_own_release_that_a_requirement_broug
 def test_a_project_whose_needs_can_not_be_had_is_installed_alone_and_the_failure_is_told() -> None:
     made = installed({"pyproject.toml": b"[project]\nname = 'x'\noptional-dependencies = {test = ['absent']}\n"})
     assert made[-1][:3] == ("-e", ".[test]", "||")
+    less = " ".join(made[-1][3:])
+    assert less.index("--quiet -e . ||") < less.index("--no-deps"), "what it needs itself before nothing"
     assert made[-1][-7:] == ("--quiet", "--no-deps", "-e", ".;", "exit", "1;", "}")
 
 
