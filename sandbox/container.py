@@ -11,30 +11,27 @@ whatever has the same port on another machine is not kept from it. Before Landlo
 
 from __future__ import annotations
 
-import fcntl
 import os
 import subprocess
 import tempfile
 import threading
-import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path, PurePosixPath
-from typing import IO
 
-from sandbox import cgroup, confined, inside, landlock, launch, machine, ownership, seccomp, supervise
+from sandbox import cgroup, confined, inside, landlock, launch, machine, ownership, places, seccomp, supervise
 from sandbox.errors import SandboxBroken, SandboxUnavailable
 from sandbox.output import Output
 from sandbox.types import Cancelled, Command, End, Finished, Isolation, Limits, Mount
-from sandbox.users import LOCKS, RANGE, LeasedUser, kill_all, processes_of, reap
+from sandbox.users import RANGE, LeasedUser, kill_all, processes_of, reap
 from sandbox.ways import OverLoopback
 
 _DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _HOME = "graftsmith-home-"
 _HOMES = Path("/tmp")  # noqa: S108 - made with a name that can't be guessed, for one user
 _SHARED_MEMORY = Path("/dev/shm")  # noqa: S108 - semaphores live there; what is left behind is removed
-_WAIT_S = 0.02
 _LOST = "no own process list, paths or loopback network"
 
 
@@ -77,7 +74,7 @@ class ContainerFallback:
     def run(self, command: Command, *, cancelled: Cancelled | None = None, log: Path | None = None) -> Finished:
         way = OverLoopback()
         begin = partial(self._begun, way)
-        with self._one_at_a_time, _turn(cancelled) if command.mounts else nullcontext(True) as has_come:
+        with self._one_at_a_time, places.turn(cancelled) if command.mounts else nullcontext(True) as has_come:
             if not has_come:
                 return Finished(End.CANCELLED, None, None, b"", 0, 0.0)
             return confined.run(command, begin, way, place=self._place, cancelled=cancelled, log=log)
@@ -103,7 +100,7 @@ class ContainerFallback:
         port = way.port if command.egress else None
         with (
             self._home() as home,
-            _views(command.mounts, home),
+            self._views(command.mounts, home),
             self._start(command, home, port, status, doors) as child,
         ):
             yield confined.Begun(
@@ -114,13 +111,18 @@ class ContainerFallback:
                 writable=(home, *command.writable),
             )
 
+    @staticmethod
+    def _views(mounts: tuple[Mount, ...], home: Path) -> AbstractContextManager[None]:
+        inside.check_reachable(mounts)
+        return places.views(replace(mount, target=_below(mount.target, home)) for mount in mounts)
+
     def _start(
         self, command: Command, home: Path, port: int | None, status: launch.Status, doors: tuple[str, ...]
     ) -> subprocess.Popen[bytes]:
-        places = {"HOME": str(home), "TMPDIR": str(home / "tmp")}
+        folders = {"HOME": str(home), "TMPDIR": str(home / "tmp")}
         plan = launch.Plan(
             argv=command.argv,
-            env={**inside.BASE_ENV, **places, **{name: _below(value, home) for name, value in command.env.items()}},
+            env={**inside.BASE_ENV, **folders, **{name: _below(value, home) for name, value in command.env.items()}},
             doors=doors,
             limits=tuple(launch.resource_limits(command.limits)),
             user=self.user,
@@ -199,93 +201,6 @@ def _code(returncode: int, status: launch.Status) -> int:
     if status.failed:
         raise SandboxBroken("The sandbox did not start", why=status.failed)
     return returncode
-
-
-@contextmanager
-def _turn(cancelled: Cancelled | None) -> Iterator[bool]:
-    """Wait until no other command of this machine shows files; false when it was cancelled before."""
-    with (LOCKS / "places").open("w") as lock:
-        while not _locked(lock):
-            if cancelled is not None and cancelled():
-                yield False
-                return
-            time.sleep(_WAIT_S)
-        yield True
-
-
-def _locked(lock: IO[str]) -> bool:
-    try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-@contextmanager
-def _views(mounts: tuple[Mount, ...], home: Path) -> Iterator[None]:
-    """Links that make each source appear at its target; without namespaces there is no other way."""
-    inside.check_reachable(mounts)
-    shown: dict[Path, Path] = {}
-    with ExitStack() as stack:
-        for mount in inside.by_depth(mounts):
-            target = Path(_below(mount.target, home))
-            outer = next((folder for folder in target.parents if folder in shown), None)
-            place = shown[outer] / target.relative_to(outer) if outer else target
-            _show(mount.source, place, stack, within=outer is not None)
-            shown[target] = Path(os.path.realpath(mount.source))
-        yield
-
-
-def _show(source: Path, place: Path, stack: ExitStack, *, within: bool) -> None:
-    """A link at ``place`` to ``source``, for a while.
-
-    Args:
-        within: it is in a mount, where a command before this one may have put anything: nothing there is followed.
-    """
-    if not source.exists():
-        raise SandboxBroken(f"{source} can't be shown at {place}", why="it does not exist")
-    if os.path.realpath(place) == os.path.realpath(source):
-        return
-    if within and _is_led_away(place):
-        raise SandboxBroken(f"{source} can't be shown at {place}", why="a link on the way leads elsewhere")
-    if place.is_symlink() and not place.exists():  # left by a process that was killed
-        place.unlink()
-    if within and place.is_dir() and not place.is_symlink() and not any(place.iterdir()):
-        place.rmdir()
-        stack.callback(_put_back, place)
-    if os.path.lexists(place):
-        raise SandboxBroken(
-            f"{source} can't be shown at {place}",
-            why="something else is at that place, and without namespaces it can't be hidden",
-            todo="Choose a place that does not exist, or run where bubblewrap can start",
-        )
-    for parent in reversed(place.parents):
-        if not parent.exists():
-            parent.mkdir(mode=0o755)
-            stack.callback(_forget, parent)
-    place.symlink_to(source)
-    stack.callback(_unlink, place)
-
-
-def _is_led_away(place: Path) -> bool:
-    return os.path.realpath(place.parent) != str(place.parent)
-
-
-def _unlink(place: Path) -> None:
-    with suppress(OSError):  # within a mount the command may have put something else there, which is its own
-        if place.is_symlink() and not _is_led_away(place):
-            place.unlink()
-
-
-def _put_back(folder: Path) -> None:
-    with suppress(OSError):
-        if not _is_led_away(folder):
-            folder.mkdir(mode=0o755)
-
-
-def _forget(folder: Path) -> None:
-    with suppress(OSError):  # not empty any more: someone else's by now
-        folder.rmdir()
 
 
 def _below(path: str, home: Path) -> str:
