@@ -35,7 +35,7 @@ _LONG, _EXCERPT, _EXCERPTS = 0.6, 0.2, 3
 """A function that would take more than the first share of its section is shown in part, with at most the second
 share of what is left, and only where it is among so many of the best."""
 
-_LONG_DOC = 0.15
+_LONG_DOC = 0.25
 """A docstring that would take more than this share of its section is shown in part, unless the task is about what is
 documented."""
 
