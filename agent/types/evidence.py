@@ -239,11 +239,11 @@ class Impact(Value):
 class Partial(Value):
     """Tests were measured of a part of the test files, since all of them do not end in the time of a command."""
 
-    files: tuple[str, ...]
+    files: tuple[Told, ...]
     """Those that were run, before and after."""
     left: int
     """How many others there are: nothing is known of them."""
-    why: str
+    why: Told
     """How the run of all of them ended."""
 
     @property
@@ -261,7 +261,7 @@ class Evidence(Value):
     """What was looked at before any test ran, cheapest first."""
     partial: Partial | None = None
     """Which part of the tests ``baseline`` and ``final`` are; ``None`` where they are all of them."""
-    unbuilt: tuple[str, ...] = ()
+    unbuilt: tuple[Told, ...] = ()
     """Changed files that are compiled, and that nothing built for the tests: see ``agent.verify.compiled``."""
     affected: TestRun | None = None
     """The tests that the change can reach by its imports, run before the whole suite where that pays."""

@@ -113,7 +113,7 @@ class PartialBase:
             frozenset(test_files(base)),
             harness.limits.wall_s * _SHARE,
         )
-        sizes = sorted(test_files(base), key=lambda path: len(base.content(path)))
+        sizes = sorted(test_files(base), key=lambda path: base.entries[path].size)
         for path in sizes[len(sizes) // 4 :][:_FIRST]:
             if not self._slices.runs:
                 self._slices.measure([path], tries=2)

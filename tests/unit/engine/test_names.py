@@ -6,6 +6,7 @@ import json
 import os
 from pathlib import Path
 
+from agent.types import Evidence, Partial
 from tests.flow.world import EDIT, FINISH, WRITE, plan
 from tests.unit.engine.conftest import Desk, MakeModel
 
@@ -27,3 +28,9 @@ def test_names_that_are_no_text_are_told_and_cost_nothing(desk: Desk, scripted: 
     assert (result["outcome"], result["proven"]) == ("proposed", True), result["reason"]
     assert any("secrets: k\ufffdy.pem" in note for note in result["notes"])
     assert any("left out: out\ufffd" in note for note in result["notes"])
+
+
+def test_what_is_told_of_the_tests_and_of_compiled_files_is_text() -> None:
+    part = Partial(files=("test_\udce9.py",), left=1, why="test_\udce9.py took too long")
+    told = Evidence(partial=part, unbuilt=("\udce9.c",)).model_dump_json()
+    assert told.count("\ufffd") == 3
