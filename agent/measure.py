@@ -26,7 +26,7 @@ from agent.types import Check, Comparison, Evidence, Plan, Stage, SuiteStatus, T
 from agent.verify import coverage, impact, integrity, static
 from agent.verify.baseline import Baseline
 from agent.verify.compare import compare, without_wandering
-from agent.verify.compiled import unbuilt
+from agent.verify.compiled import unbuilt, unseen
 from agent.verify.harness import Harness
 from agent.verify.impact import Use
 from agent.verify.inside import inner_tests, may_hold_tests
@@ -143,7 +143,12 @@ class Measure:
         proof, flips = told_apart(made, self.baseline.run)
         comparison = evidence.comparison.model_copy(update={"flaky": (*evidence.comparison.flaky, *flips)})
         command = self.harness.shown(draft, tuple(item.test for item in proof))
-        told = {"comparison": comparison, "proof": proof, "reproduce": (shlex.join(command),) if command else ()}
+        told = {
+            "comparison": comparison,
+            "proof": proof,
+            "reproduce": (shlex.join(command),) if command else (),
+            "unbuilt": unseen(evidence.unbuilt, draft.edits, proof),
+        }
         return evidence.model_copy(update=told)
 
     def _told_more(self, draft: Draft, after: Index, evidence: Evidence) -> Evidence:

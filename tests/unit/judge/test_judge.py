@@ -29,7 +29,7 @@ from agent.types import (
     TestOutcome,
     TestRun,
 )
-from agent.verify.compiled import unbuilt
+from agent.verify.compiled import unbuilt, unseen
 from app.report import words
 
 NEW = "tests/test_new.py::test_x"
@@ -111,8 +111,11 @@ def test_tests_that_pass_on_both_prove_nothing() -> None:
 def test_a_change_that_the_tests_did_not_see_is_never_ready() -> None:
     assert unbuilt("python3 -m pytest", ("b.c", "a.py", "tests/c.c")) == ("b.c",)
     assert unbuilt("python3 setup.py build_ext -i && pytest", ("b.c",)) == ()
-    unseen = {"unbuilt": ("b.c",)}
-    idle, turned = (evidence(proof(before)).model_copy(update=unseen) for before in ("passed", "failed"))
+    told = {"unbuilt": ("b.c",)}
+    idle, turned = (evidence(proof(before)).model_copy(update=told) for before in ("passed", "failed"))
+    assert unseen(("b.c",), ("b.c", "tests/test_b.py"), turned.proof) == (), "nothing else can have turned it"
+    assert unseen(("b.c",), ("b.c", "tests/test_b.py"), idle.proof) == ("b.c",)
+    assert unseen(("b.c",), ("b.c", "a.py", "tests/test_b.py"), turned.proof) == ("b.c",)
     assert judged(idle).startswith("b.c is compiled, and the test command builds nothing")
     assert judged(turned) == "" and not turned.proven
     ending = endings.accepted(Claim.DONE, turned)
