@@ -9,6 +9,9 @@ Not kept: what has no report of single tests; what did not run to its end; anyth
 environment or ignored files, which change without a name. What a change left behind has no influence: all that is kept
 was measured where nothing but the base has run, apart from the names of tests that flipped on changes. Those need the
 word of two runs, and a test that is known to flip can only prove less.
+
+Of a suite that ran out of time, and a part of which could be measured, that fact alone is kept, for a day: each run
+measures its own part.
 """
 
 from __future__ import annotations
@@ -39,6 +42,8 @@ from agent.verify.toolchains import LEAVES_OUT
 MAX_BYTES: Final = 256 * 1024**2
 """Of all that is kept; what was used least goes first."""
 MAX_AGE_S: Final = 3 * 24 * 3600
+_TOO_LONG_AGE_S: Final = 24 * 3600
+"""A machine that was busy for once must not have all changes of a suite be drafts for longer."""
 _ONE_BYTES: Final = 32 * 1024**2
 _FORMAT: Final = 1
 _WITNESSES: Final = 2
@@ -81,8 +86,9 @@ class Shelf:
             if path.is_symlink() or path.stat().st_size > _ONE_BYTES:
                 return None
             kept = Kept.model_validate_json(path.read_bytes())
-            young = 0 <= time.time() - kept.measured_at <= self._max_age_s
-            if kept.key == key and young and is_complete(kept.run):
+            oldest_s = min(self._max_age_s, _TOO_LONG_AGE_S) if _is_too_long(kept.run) else self._max_age_s
+            young = 0 <= time.time() - kept.measured_at <= oldest_s
+            if kept.key == key and young and (is_complete(kept.run) or _is_too_long(kept.run)):
                 os.utime(path)
                 return kept
         return None
@@ -157,11 +163,19 @@ class Baseline:
 
     def go_by_parts(self) -> bool:
         """Where all tests ran out of time: measure a part of them. False where that says nothing either."""
-        if self.run.status is not SuiteStatus.TIMED_OUT:
+        if not _is_too_long(self.run):
             return False
-        part = PartialBase(self._harness, self._base, self.run)
+        whole = self.run
+        if self._is_old:
+            whole = whole.model_copy(update={"detail": f"{whole.detail} (In an earlier run, {self.taken_from}.)"})
+        part = PartialBase(self._harness, self._base, whole)
+        was_old, self._is_old = self._is_old, False
         if part.run is None:
+            if was_old:
+                self.run = self._measured()
             return False
+        if self._key and not was_old and not self._harness.plan.without:
+            self._shelf.keep(self._kept(whole))
         self._part, self.run = part, part.run
         return True
 
@@ -233,18 +247,19 @@ class Baseline:
         state = self._state()
         if not self._key or self._part or self.endless or not is_complete(self.run) or state == self._written:
             return
-        self._shelf.keep(
-            Kept(
-                key=self._key,
-                measured_at=self._measured_at,
-                run=self.run.model_copy(update={"log_file": ""}),
-                unexplained=tuple(sorted(self._harness.unexplained)),
-                flaky=tuple(sorted(self._flaky & self.run.outcomes.keys())),
-                flips={test: runs for test, runs in self._flips.items() if test in self.run.outcomes},
-                findings=self.said,
-            )
-        )
+        self._shelf.keep(self._kept(self.run))
         self._written = state
+
+    def _kept(self, run: TestRun) -> Kept:
+        return Kept(
+            key=self._key,
+            measured_at=self._measured_at,
+            run=run.model_copy(update={"log_file": ""}),
+            unexplained=tuple(sorted(self._harness.unexplained)),
+            flaky=tuple(sorted(self._flaky & run.outcomes.keys())),
+            flips={test: runs for test, runs in self._flips.items() if test in run.outcomes},
+            findings=self.said,
+        )
 
     def _state(self) -> object:
         return self.run.outcomes, frozenset(self._flaky), dict(self._flips), dict(self.said)
@@ -259,7 +274,7 @@ class Baseline:
 def endless(run: TestRun, base: Draft, harness: Harness) -> tuple[str, ...]:
     """The test that a run was stopped in, as far as it is named; with those whose names begin alike, which go with it
     where it is left out."""
-    if run.status is not SuiteStatus.TIMED_OUT or harness.plan.toolchain not in LEAVES_OUT:
+    if not _is_too_long(run) or harness.plan.toolchain not in LEAVES_OUT:
         return ()
     for path, line in verdict.endless(run.log, (harness.workspace.spec.view,)):
         module = python_tests.parse(base.content(path)) if path in base else None
@@ -273,6 +288,10 @@ def endless(run: TestRun, base: Draft, harness: Harness) -> tuple[str, ...]:
 def is_complete(run: TestRun) -> bool:
     """Whether every test has its own word in it."""
     return run.status in _JUDGED and run.structured and bool(run.outcomes)
+
+
+def _is_too_long(run: TestRun) -> bool:
+    return run.status is SuiteStatus.TIMED_OUT and not run.outcomes
 
 
 def key_of(harness: Harness) -> str:

@@ -359,6 +359,12 @@ class JobStore:
             lease, {"state": JobState.DONE.value, "ending": ending.model_dump_json(), "finished_at": self._now}
         )
 
+    def note_told(self, job: Job) -> None:
+        """The ending of a job that is done is no longer untold."""
+        assert job.ending is not None
+        told = job.ending.model_copy(update={"untold": ""}).model_dump_json()
+        self._update(sa.update(jobs).where(jobs.c.id == job.id).values(ending=told))
+
     def cancel_others(self, stopper: Job) -> int:
         """Ask every unfinished job of the same issue that came before ``stopper`` to stop; returns how many."""
         command = stopper.command

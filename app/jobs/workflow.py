@@ -115,6 +115,10 @@ class Work:
         """The jobs of the same lane, newest first."""
         return await _in_store(self._store.of_lane, self.job.command.lane)
 
+    async def note_told(self, earlier: Job) -> None:
+        """Note that the ending of an earlier job, which could not be told at its time, has been told now."""
+        await _in_store(self._store.note_told, earlier)
+
     async def _enter(self, stage: str) -> None:
         attempts = await _in_store(self._store.enter, self.lease, stage)
         self.job = self.job.model_copy(update={"stage": stage, "attempts": attempts})

@@ -78,6 +78,7 @@ class GitHubSteps:
             await work.check()
             with suppress(UserError):
                 await repository.edit_comment(job.artefacts.comment_id, text)
+                await work.note_told(job)
 
     async def prepare(self, work: Work) -> Ending | None:
         brief = self._site.files.brief(work.job.id)

@@ -122,6 +122,7 @@ def test_what_could_not_be_told_is_told_by_the_next_job(flow: World) -> None:
     repo.comment(number, f"/agent ask {scripts.QUESTION}?", by="maria")
     assert ending(flow, repo, 1).outcome is Outcome.ANSWERED
     assert "Nothing was published: the repository is archived" in flow.told(repo, number)[0]
+    assert not ending(flow, repo).untold
 
 
 def test_a_default_branch_that_is_renamed_while_it_runs_gets_the_pull_request(flow: World) -> None:

@@ -110,6 +110,25 @@ def test_a_test_that_never_ends_is_left_to_fail_alone(bench: MakeBench) -> None:
     assert made.harness.run(draft, (never[1],)).passed == {never[1]}, "by its name it is run"
 
 
+def test_that_a_suite_is_too_long_is_known_for_a_day_and_its_part_measured_each_time(again: MakeRun) -> None:
+    first = again()
+    baseline = taken(first)
+    baseline.run = TestRun(command=("pytest",), status=SuiteStatus.TIMED_OUT, detail="they did not end")
+    assert baseline.go_by_parts()
+    baseline.keep()
+
+    second = again()
+    later = taken(second)
+    assert later.run.detail == "they did not end" and runs(second) == [True]
+    assert later.go_by_parts() and later.run.outcomes == {ADD: PASSED, WRONG: FAILED} and not later.taken_from
+    assert later.partial is not None and later.partial.why.startswith("they did not end (In an earlier run, ")
+    later.keep()
+    kept = shelf(second).find(key_of(second.harness))
+    assert kept is not None and not kept.run.outcomes
+    shelf(second).keep(kept.model_copy(update={"measured_at": time.time() - 25 * 3600}))
+    assert not shelf(second).find(kept.key)
+
+
 def test_a_persons_own_environment_and_files_have_no_name(again: MakeRun, bench: MakeBench) -> None:
     assert key_of(again(local=True).harness) == ""
     made = bench({"Makefile": "test:\n\ttrue\n"}, local=False)
