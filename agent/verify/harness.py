@@ -26,7 +26,7 @@ from agent.verify.report_folder import ReportFolder
 from agent.verify.set_up import SetUp
 from agent.verify.store import SCRATCH, SetupFailed, Store
 from agent.verify.toolchains import TOOLCHAINS, build_of
-from agent.verify.toolchains.base import BUILD, REPORTS, WATCH, Canary, Collected, Invocation, TestPlan, shell
+from agent.verify.toolchains.base import BUILD, REPORTS, WATCH, Collected, Invocation, TestPlan, shell
 from agent.workspace import Checkout, Workspace
 from sandbox.text import clean, sound
 from sandbox.types import Cancelled, Command, End, Finished, Limits, Mount, Sandbox
@@ -283,10 +283,6 @@ class Harness:
         """The command that runs the same tests, for a person in a checkout of their own."""
         invocation = TOOLCHAINS[self.plan.toolchain].invoke(self.plan, draft, selection, self._view)
         return tuple(map(sound, invocation.shown))
-
-    def canary(self, draft: Draft, test: str, token: str) -> Canary | None:
-        """See ``Toolchain.canary``."""
-        return TOOLCHAINS[self.plan.toolchain].canary(self.plan, draft, test, token)
 
     def close(self) -> None:
         """Remove the checkouts, and let go of the environment."""

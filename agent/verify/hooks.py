@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from agent.verify.python_code import syntax
+from agent.verify.python_code import syntax, targets
 
 _LEAVES: Final = re.compile(r"^os\.abort\(|^os\.kill(pg)?\(os\.getp|^signal\.raise_signal\(")
 _AT_ONCE: Final = "_exit"
@@ -56,8 +56,7 @@ def _found(tree: ast.Module, *, lingering: bool) -> Iterator[str]:
         elif isinstance(node, ast.Call):
             yield from _of_call(node, lingering=lingering)
         elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
-            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            for target in targets:
+            for target in targets(node):
                 if isinstance(target, ast.Attribute | ast.Subscript) and _TARGETS.search(ast.unparse(target)):
                     yield f"`{ast.unparse(node)[:160]}` replaces a part of the test runner"
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import difflib
-import itertools
-from typing import Final
 
 from agent.types import HUNK_CHARS
-
-_DIFF_LINES: Final = 6_000
+from agent.verify.lines import DIFF_LINES, between
 
 
 def hunk(old: str, new: str, old_span: tuple[int, int] | None = None, new_span: tuple[int, int] | None = None) -> str:
     """The part of the unified diff that touches one of the spans (first and last line, from 1); all of it without."""
     before, after = old.splitlines(), new.splitlines()
-    if len(before) + len(after) > _DIFF_LINES:
+    if len(before) + len(after) > DIFF_LINES:
         return _cut(_middle(before, after))
     groups = difflib.SequenceMatcher(None, before, after, autojunk=False).get_grouped_opcodes(3)
     parts = []
@@ -33,10 +30,7 @@ def hunk(old: str, new: str, old_span: tuple[int, int] | None = None, new_span: 
 
 def _middle(before: list[str], after: list[str]) -> str:
     """One hunk between the common head and tail: the time of a real diff grows with the square of the lines."""
-    same = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
-    old, new = before[same:], after[same:]
-    tail = sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(old[::-1], new[::-1], strict=False)))
-    old, new = old[: len(old) - tail], new[: len(new) - tail]
+    same, old, new = between(before, after)
     head = f"@@ -{same + 1},{len(old)} +{same + 1},{len(new)} @@"
     return "\n".join([head, *(f"-{line}" for line in old), *(f"+{line}" for line in new)])
 

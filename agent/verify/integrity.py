@@ -99,20 +99,16 @@ def _problems(
     path: str, old: str | None, new: str | None, added: Mapping[str, str], base: BaseTree
 ) -> Iterator[Problem]:
     if old is None and (shadowed := sources.shadowed(path)):
-        yield _of_file("runner_shadowed", shadowed)
+        yield Problem("runner_shadowed", shadowed)
     if is_ci(path):
         if old is not None:  # a new one takes nothing away; whether it may be published is asked later
-            yield _of_file("ci_changed", "a continuous-integration workflow is changed")
+            yield Problem("ci_changed", "a continuous-integration workflow is changed")
     elif is_test_config(path):
         yield from _of_config(path, old, new, base)
     elif is_test(path):
         yield from _of_test(path, old, new, added)
     elif new is not None:
         yield from sources.problems(path, old, new)
-
-
-def _of_file(kind: str, detail: str) -> Problem:
-    return Problem(kind, "", detail, None, None)
 
 
 # ── tests ────────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -124,16 +120,16 @@ def _of_test(path: str, old: str | None, new: str | None, added: Mapping[str, st
     elif other_tests.knows(path):
         yield from other_tests.compare(path, old, new)
     elif old is not None and new is None:
-        yield _of_file("test_deleted", "a file that tests use is gone")
+        yield Problem("test_deleted", "a file that tests use is gone")
     elif old is not None:
-        yield _of_file("test_changed", "data that existing tests use is changed")
+        yield Problem("test_changed", "data that existing tests use is changed")
 
 
 def _of_python(old: str | None, new: str | None, added: Mapping[str, str]) -> Iterator[Problem]:
     before = python_tests.parse(old.encode()) if old is not None else Module()
     after = python_tests.parse(new.encode()) if new is not None else Module()
     if after is None:
-        yield _of_file("unreadable", "the test file is no valid Python any more")
+        yield Problem("unreadable", "the test file is no valid Python any more")
     else:
         before = before or Module()  # was broken before: whatever is there now says more
         yield from python_tests.compare(before, after, added)
@@ -143,14 +139,14 @@ def _of_python(old: str | None, new: str | None, added: Mapping[str, str]) -> It
 
 
 def _hooks(old: str | None, new: str | None) -> Iterator[Problem]:
-    return (_of_file("exit_status_hook", text) for text in hooks(new or "", known=old))
+    return (Problem("exit_status_hook", text) for text in hooks(new or "", known=old))
 
 
 def _around(old: str | None, new: str | None) -> Iterator[Problem]:
     try:
         yield from surroundings.problems(old, new or "")
     except RecursionError:
-        yield Problem("unreadable", "", "the file is nested too deeply to be read", None, None)
+        yield Problem("unreadable", "the file is nested too deeply to be read")
 
 
 def _added_tests(base: BaseTree, draft: Draft) -> Mapping[str, str]:
@@ -176,7 +172,7 @@ def _of_config(path: str, old: str | None, new: str | None, base: BaseTree) -> I
     if name == "conftest.py":
         yield from _of_conftest(path, old, new, base)
     elif name in ("sitecustomize.py", "usercustomize.py") or name.endswith(".pth"):
-        yield _of_file("runner_shadowed", f"{name} runs at every start of the interpreter")
+        yield Problem("runner_shadowed", f"{name} runs at every start of the interpreter")
     else:
         yield from settings.problems(path, old, new)
 
@@ -187,21 +183,21 @@ _ON_EVERY_TEST: Final = re.compile(r"autouse|collect_ignore|pytest_plugins|pytes
 def _of_conftest(path: str, old: str | None, new: str | None, base: BaseTree) -> Iterator[Problem]:
     """Fixtures may be added; whatever is there already, and whatever acts on tests unasked, is a finding."""
     if new is None:
-        yield _of_file("config_changed", "conftest.py is gone")
+        yield Problem("config_changed", "conftest.py is gone")
         return
     before, after = python_code.statements((old or "").encode()) or (), python_code.statements(new.encode())
     if after is None:
-        yield _of_file("unreadable", "conftest.py is no valid Python any more")
+        yield Problem("unreadable", "conftest.py is no valid Python any more")
         return
     if any(statement not in after for statement in before):
-        yield _of_file("config_changed", "existing parts of conftest.py are changed")
+        yield Problem("config_changed", "existing parts of conftest.py are changed")
     yield from _hooks(old, new)
     for statement in after:
         if statement not in before and _ON_EVERY_TEST.search(statement):
-            yield _of_file("collection_changed", f"acts on every test: `{statement[:120]}`")
+            yield Problem("collection_changed", f"acts on every test: `{statement[:120]}`")
     yield from _around(old, new)
     for name in _taken(surroundings.fixtures(new) - surroundings.fixtures(old or ""), path, base):
-        yield _of_file("collection_changed", f"existing tests get this fixture `{name}` in place of theirs")
+        yield Problem("collection_changed", f"existing tests get this fixture `{name}` in place of theirs")
 
 
 def _taken(names: Collection[str], path: str, base: BaseTree) -> list[str]:

@@ -33,7 +33,7 @@ def watch(paths: Collection[str], view: str, line: str) -> Watch:
     for runner, options in _OWN.items():
         found = shell_line.calls(line, rf"{runner}(?:\.js)?")
         if len(found) == 1:  # they would write to one file
-            return Watch({}, {}, {}, shell_line.rewrite(line, found, lambda _n, old: old.rstrip() + options))  # noqa: B023
+            return Watch({}, {}, {}, shell_line.rewrite(line, found, lambda _n, old: old + options))  # noqa: B023
     return Watch({}, {"NODE_V8_COVERAGE": REPORTS}, {})
 
 

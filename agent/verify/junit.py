@@ -34,12 +34,16 @@ class Case:
     """The ``type`` of the skip or failure, ``pytest.xfail`` for example; for an error its ``message``."""
 
 
-def cases(data: bytes) -> tuple[Case, ...]:
-    """Parse ``data``.
+def cases(*reports: bytes) -> tuple[Case, ...]:
+    """All that these reports hold.
 
     Raises:
-        Unreadable: too large, not well-formed, holds entities or a DTD, or is not a JUnit file.
+        Unreadable: one is too large, not well-formed, holds entities or a DTD, or is not a JUnit file.
     """
+    return tuple(case for data in reports for case in _parsed(data))
+
+
+def _parsed(data: bytes) -> tuple[Case, ...]:
     if len(data) > MAX_BYTES:
         raise Unreadable(f"the report is larger than {MAX_BYTES // 2**20} MiB")
     try:

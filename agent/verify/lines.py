@@ -7,11 +7,13 @@ import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, TypeVar
 
 from agent.types import Place
 
-_DIFF_LINES: Final = 6_000
+T = TypeVar("T")
+
+DIFF_LINES: Final = 6_000
 """The time of a diff grows with the square of the lines; above this all between the common head and tail counts."""
 _NOTE: Final = re.compile(r"\s*(//|/\*|\*)")
 
@@ -37,17 +39,21 @@ def code_lines(text: str) -> frozenset[int]:
 
 def changed(old: bytes, new: bytes) -> frozenset[int]:
     """Lines of ``new``, from 1, that ``old`` does not have in their place."""
-    before, after = old.splitlines(), new.splitlines()
-    head = _common(before, after)
-    tail = _common(before[head:][::-1], after[head:][::-1])
-    left, right = before[head : len(before) - tail], after[head : len(after) - tail]
-    if len(left) + len(right) > _DIFF_LINES:
+    head, left, right = between(old.splitlines(), new.splitlines())
+    if len(left) + len(right) > DIFF_LINES:
         return frozenset(range(head + 1, head + len(right) + 1))
     blocks = difflib.SequenceMatcher(None, left, right, autojunk=False).get_opcodes()
     return frozenset(head + 1 + at for tag, _, _, b, e in blocks if tag != "equal" for at in range(b, e))
 
 
-def _common(one: Sequence[bytes], other: Sequence[bytes]) -> int:
+def between(before: Sequence[T], after: Sequence[T]) -> tuple[int, Sequence[T], Sequence[T]]:
+    """How many lines both begin with, and what each has between these and those that both end with."""
+    head = _common(before, after)
+    tail = _common(before[head:][::-1], after[head:][::-1])
+    return head, before[head : len(before) - tail], after[head : len(after) - tail]
+
+
+def _common(one: Sequence[T], other: Sequence[T]) -> int:
     return sum(1 for _ in itertools.takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 

@@ -148,31 +148,34 @@ def compare(path: str, old: str | None, new: str | None) -> Iterator[Problem]:
     """Every way in which ``new`` says less than ``old``; nothing for a file that is new, but a focus mark."""
     language = _LANGUAGES[_suffix(path)]
     before, after = _lines(old, language), _lines(new, language)
-    for line in (_marked(after, language.focuses) - _marked(before, language.focuses)).elements():
-        yield Problem("collection_changed", "", f"only this runs: `{line[:160]}`", None, None)
-    for line in (_marked(after, language.ends) - _marked(before, language.ends)).elements():
-        yield Problem("exit_status_hook", "", f"can end the process, or acts at an end: `{line[:160]}`", None, None)
+
+    def come(pattern: str) -> Iterator[str]:
+        return (_marked(after, pattern) - _marked(before, pattern)).elements()
+
+    for line in come(language.focuses):
+        yield Problem("collection_changed", f"only this runs: `{line[:160]}`")
+    for line in come(language.ends):
+        yield Problem("exit_status_hook", f"can end the process, or acts at an end: `{line[:160]}`")
     if old is None:
         return
     if new is None:
-        yield Problem("test_deleted", "", "the test file is gone", None, None)
+        yield Problem("test_deleted", "the test file is gone")
         return
     for name in sorted((Counter(_names(before, language)) - Counter(_names(after, language))).elements()):
-        yield Problem("test_deleted", name, f"the test `{name}` is gone or has another name", None, None)
-    for line in (_marked(after, language.skips) - _marked(before, language.skips)).elements():
-        yield Problem("test_skipped", "", f"skipped or expected to fail: `{line[:160]}`", None, None)
+        yield Problem("test_deleted", f"the test `{name}` is gone or has another name")
+    for line in come(language.skips):
+        yield Problem("test_skipped", f"skipped or expected to fail: `{line[:160]}`")
     fewer = _marked(before, language.asserts).total() - _marked(after, language.asserts).total()
     if fewer > 0:
-        yield Problem("assertion_removed", "", f"{fewer} fewer assertions", None, None)
+        yield Problem("assertion_removed", f"{fewer} fewer assertions")
     gone = [line for line in (Counter(before) - Counter(after)).elements() if re.search(r"\w", line)]
     if gone:
-        detail = f"existing lines are changed: `{gone[0][:120]}`"
-        yield Problem("test_changed", "", detail, None, None)
+        yield Problem("test_changed", f"existing lines are changed: `{gone[0][:120]}`")
         return
     told = re.compile(f"{language.skips}|{language.focuses}|{language.ends}")
     for line in strange(old, new, language.asserts, language.form):
         if not told.search(line):
-            yield Problem("test_changed", "", f"added to what existing tests do: `{line[:120]}`", None, None)
+            yield Problem("test_changed", f"added to what existing tests do: `{line[:120]}`")
 
 
 def declared(path: str, source: str) -> frozenset[str]:

@@ -28,6 +28,7 @@ from agent.verify.inside import exchanged, inner_tests, product_in
 from agent.verify.paths import is_test
 from agent.verify.python_tests import changed_tests
 from agent.verify.report import PART
+from agent.verify.toolchains import canary_of
 from agent.verify.toolchains.base import Canary
 
 Seen = TestOutcome | Literal["missing", "not_run"]
@@ -126,7 +127,7 @@ class _Observed:
 
 
 def _observe(harness: Harness, draft: Draft, unit: Sequence[str]) -> _Observed:
-    canary = harness.canary(draft, unit[0], secrets.token_hex(8))
+    canary = canary_of(harness.plan, draft, unit[0], secrets.token_hex(8))
     if canary is None:
         return _Observed(harness.run(draft, unit, "proof", fresh=True), honest=True)
     tree = draft.with_file(canary.path, canary.content)

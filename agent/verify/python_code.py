@@ -10,7 +10,7 @@ from typing import TypeGuard
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
-def syntax(source: bytes) -> ast.Module | None:
+def syntax(source: bytes | str) -> ast.Module | None:
     """The tree of a file, or ``None``."""
     try:
         with warnings.catch_warnings():
@@ -32,6 +32,13 @@ def statements(source: bytes) -> list[str] | None:
 def is_function(node: ast.AST) -> TypeGuard[Function]:
     """Whether it defines one, of either kind."""
     return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+
+
+def targets(node: ast.AST) -> list[ast.expr]:
+    """What a statement assigns to, or deletes."""
+    if isinstance(node, ast.Assign | ast.Delete):
+        return node.targets
+    return [node.target] if isinstance(node, ast.AnnAssign | ast.AugAssign) else []
 
 
 def blocks(node: ast.stmt) -> Iterator[list[ast.stmt]]:

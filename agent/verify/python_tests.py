@@ -16,7 +16,7 @@ from typing import Final
 from agent.errors import GraftsmithError
 from agent.tree import Draft
 from agent.verify.python_asserts import assertions, is_vacuous, strength, swallows
-from agent.verify.python_code import Function, blocks, is_false, is_function, live, syntax
+from agent.verify.python_code import Function, blocks, is_false, is_function, live, syntax, targets
 
 _SKIP: Final = re.compile(r"\b(skip\w*|xfail|expectedFailure|SkipTest|importorskip|skipTest|skipIf|skipUnless)\b")
 _LEAVING: Final = re.compile(r"^(sys\.exit|os\._exit|exit|quit|pytest\.exit)$")
@@ -27,10 +27,9 @@ class Problem:
     """One way in which a test says less. Spans are first and last line, from 1; ``None`` where there is nothing."""
 
     kind: str
-    test: str
     detail: str
-    old: tuple[int, int] | None
-    new: tuple[int, int] | None
+    old: tuple[int, int] | None = None
+    new: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -123,25 +122,21 @@ def compare(old: Module, new: Module, elsewhere: Mapping[str, str]) -> Iterator[
         if after is not None and after.source != before.source:
             yield from _weaker(name, before, after)
         elif after is None and before.asserts:
-            yield Problem(
-                "assertion_removed", name, f"the helper `{name}` and its assertions are gone", before.span, None
-            )
+            yield Problem("assertion_removed", f"the helper `{name}` and its assertions are gone", before.span)
     for switch in (Counter(new.switches) - Counter(old.switches)).elements():
         if switch.partition(" ")[0].endswith("pytestmark") and not old.tests:
             continue  # it marks the tests of its own file, and all of them are new
-        yield Problem("collection_changed", "", f"what is collected changes: `{switch[:200]}`", None, None)
+        yield Problem("collection_changed", f"what is collected changes: `{switch[:200]}`")
     for name in (Counter(new.shadowed) - Counter(old.shadowed)).elements():
         body = new.tests.get(name) or new.others.get(name)
-        yield Problem("test_shadowed", name, f"a second `{name}` hides the first", None, body.span if body else None)
+        yield Problem("test_shadowed", f"a second `{name}` hides the first", new=body.span if body else None)
 
 
 def vacuous(new: Module, known: Mapping[str, Body]) -> Iterator[Problem]:
     """Tests that the change adds and that hold whatever the code does."""
     for name, body in new.tests.items():
         if name not in known and body.asserts and len(body.empty_asserts) == len(body.asserts):
-            yield Problem(
-                "always_true", name, f"`{body.empty_asserts[0]}` holds whatever the code does", None, body.span
-            )
+            yield Problem("always_true", f"`{body.empty_asserts[0]}` holds whatever the code does", new=body.span)
 
 
 def _only_in(new: Module, old: Module) -> Module:
@@ -158,22 +153,18 @@ def _missing(name: str, before: Body, added: Module, elsewhere: Mapping[str, str
     if same:
         other, body = same[0]
         hidden = "" if other in added.tests else ", which is not collected"
-        yield Problem("test_renamed", name, f"`{name}` is called `{other}` now{hidden}", before.span, body.span)
+        yield Problem("test_renamed", f"`{name}` is called `{other}` now{hidden}", before.span, body.span)
     elif before.source in elsewhere:
-        yield Problem("test_renamed", name, f"`{name}` is `{elsewhere[before.source]}` now", before.span, None)
+        yield Problem("test_renamed", f"`{name}` is `{elsewhere[before.source]}` now", before.span)
     else:
-        yield Problem("test_deleted", name, f"`{name}` is gone", before.span, None)
+        yield Problem("test_deleted", f"`{name}` is gone", before.span)
 
 
 def _weaker(name: str, before: Body, after: Body) -> Iterator[Problem]:
-    def problem(kind: str, detail: str) -> Problem:
-        return Problem(kind, name, detail, before.span, after.span)
-
     found = list(_findings(before, after))
-    yield from (problem(kind, detail) for kind, detail in found)
     if not found and before.source != after.source:
-        what = "helper" if before.helper else "test"
-        yield problem("test_changed", f"the existing {what} `{name}` is changed")
+        found = [("test_changed", f"the existing {'helper' if before.helper else 'test'} `{name}` is changed")]
+    yield from (Problem(kind, detail, before.span, after.span) for kind, detail in found)
 
 
 def _findings(before: Body, after: Body) -> Iterator[tuple[str, str]]:
@@ -335,9 +326,7 @@ def _switches(body: Sequence[ast.stmt], prefix: str) -> Iterator[str]:
         elif isinstance(node, ast.FunctionDef) and _SWITCHES.match(node.name):
             yield f"{prefix}{node.name}()"
         elif isinstance(node, ast.Assign | ast.AnnAssign | ast.Delete):
-            targets = [node.target] if isinstance(node, ast.AnnAssign) else node.targets
-            names = [ast.unparse(target) for target in targets]
-            if any(_switches_collection(name) for name in names):
+            if any(_switches_collection(ast.unparse(target)) for target in targets(node)):
                 yield prefix + ast.unparse(node)
         elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call):
             if _LEAVING.match(ast.unparse(node.value.func)):

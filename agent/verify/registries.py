@@ -7,7 +7,6 @@ settings name, and where they name none those that the clients come with.
 
 from __future__ import annotations
 
-import configparser
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -16,6 +15,7 @@ from pathlib import Path
 from typing import Final
 from urllib.parse import unquote, urlsplit
 
+from agent.verify.documents import ini_of
 from sandbox.egress.policy import Destination, Egress
 from sandbox.types import Mount
 
@@ -167,15 +167,11 @@ def holds_credential(value: str) -> bool:
 
 
 def _from_pip(text: str) -> Iterator[tuple[str, str]]:
-    parser = configparser.RawConfigParser(strict=False)
-    try:
-        parser.read_string(text)
-    except configparser.Error:
-        return
-    for section in ("global", "install"):
+    said = ini_of(text)
+    for settings in (said.get("global", {}), said.get("install", {})):
         for option in _PIP_OPTIONS:
-            if parser.has_option(section, option):
-                yield f"PIP_{option.upper().replace('-', '_')}", " ".join(parser.get(section, option).split())
+            if option in settings:
+                yield f"PIP_{option.upper().replace('-', '_')}", " ".join(settings[option].split())
 
 
 def _from_npm(text: str) -> Iterator[tuple[str, str]]:

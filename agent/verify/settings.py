@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 from agent import toml
+from agent.verify.documents import table
 from agent.verify.python_tests import Problem
 
 _PYPROJECT: Final = (
@@ -34,26 +35,22 @@ def problems(path: str, old: str | None, new: str | None) -> Iterator[Problem]:
         before, after = read(old), read(new)
         parts = [f"`{key}`" for key in sorted(before.keys() | after.keys()) if before.get(key) != after.get(key)]
     for part in parts:
-        yield Problem("config_changed", "", f"{part} decides how the tests or checks run", None, None)
+        yield Problem("config_changed", f"{part} decides how the tests or checks run")
 
 
 def _pyproject(source: str | None) -> Mapping[str, Any]:
     try:
-        data: Any = toml.loads(source or "")
+        data = toml.loads(source or "")
     except ValueError as error:
         return {"pyproject.toml": str(error)}
     found = {}
     for key in _PYPROJECT:
-        value = data.get("tool", {})
-        for part in key.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
+        *tables, last = f"tool.{key}".split(".")
+        value = table(data, *tables).get(last)
         if value is not None:
             found[f"tool.{key}"] = value
-    project = data.get("project")
-    points = project.get("entry-points") if isinstance(project, dict) else None
-    poetry = data.get("tool", {}).get("poetry") if isinstance(data.get("tool"), dict) else None
-    plugins = poetry.get("plugins") if isinstance(poetry, dict) else None
-    groups = [group["pytest11"] for group in (points, plugins) if isinstance(group, dict) and "pytest11" in group]
+    places = (table(data, "project", "entry-points"), table(data, "tool", "poetry", "plugins"))
+    groups = [group["pytest11"] for group in places if "pytest11" in group]
     return {**found, **({"pytest11": groups} if groups else {})}
 
 
@@ -70,16 +67,13 @@ def _package(source: str | None) -> Mapping[str, Any]:
         return {"package.json": str(error)}
     if not isinstance(data, dict):
         return {"package.json": "no object"}
-    scripts = data.get("scripts")
-    called = _called(scripts) if isinstance(scripts, dict) else {}
     places = {
         f"{group}.{name}": where
         for group in ("dependencies", "devDependencies")
-        if isinstance(data.get(group), dict)
-        for name, where in data[group].items()
+        for name, where in table(data, group).items()
         if _ELSEWHERE.match(str(where))
     }
-    return {**called, **places, **{key: data[key] for key in _PACKAGE_KEYS if key in data}}
+    return {**_called(table(data, "scripts")), **places, **{key: data[key] for key in _PACKAGE_KEYS if key in data}}
 
 
 def _called(scripts: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -33,7 +33,7 @@ def problems(path: str, old: str | None, new: str) -> Iterator[Problem]:
     known = set((old or "").splitlines())
     for line in (line for line in new.splitlines() if line not in known):
         if _AWARE.search(line):
-            yield Problem("aware_of_tests", "", f"`{line.strip()[:160]}`", None, None)
+            yield Problem("aware_of_tests", f"`{line.strip()[:160]}`")
         if _EXIT_STATUS.search(line):
             yield _hook(f"decides how the process ends: `{line.strip()[:120]}`")
         if "pytest11" in line:
@@ -43,7 +43,7 @@ def problems(path: str, old: str | None, new: str) -> Iterator[Problem]:
 
 
 def _hook(detail: str) -> Problem:
-    return Problem("exit_status_hook", "", detail, None, None)
+    return Problem("exit_status_hook", detail)
 
 
 _RUNNERS: Final = frozenset(

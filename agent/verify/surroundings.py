@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Final
 
-from agent.verify.python_code import Function, is_function, syntax
+from agent.verify.python_code import Function, blocks, is_function, syntax, targets
 from agent.verify.python_tests import Problem
 
 _UNASKED: Final = re.compile(
@@ -94,7 +94,7 @@ def _told(old: Sequence[ast.stmt], new: Sequence[ast.stmt], *, calls: bool) -> I
 
 
 def _problem(kind: str, detail: str, node: ast.stmt | None = None) -> Problem:
-    return Problem(kind, "", detail, None, (node.lineno, node.end_lineno or node.lineno) if node else None)
+    return Problem(kind, detail, new=(node.lineno, node.end_lineno or node.lineno) if node else None)
 
 
 # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -112,20 +112,14 @@ def _flat(body: Sequence[ast.stmt]) -> Iterator[ast.stmt]:
         if isinstance(node, ast.If) and "__name__" in ast.unparse(node.test):
             continue
         yield node
-        if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            for name in ("body", "orelse", "finalbody"):
-                yield from _flat(getattr(node, name, ()))
-            for handler in getattr(node, "handlers", ()):
-                yield from _flat(handler.body)
+        if not (is_function(node) or isinstance(node, ast.ClassDef)):
+            for block in blocks(node):
+                yield from _flat(block)
 
 
 def _functions(body: Sequence[ast.stmt]) -> list[Function]:
     """Those of this scope; a class's own belong to the module too, which is where their names are looked up."""
-    found: list[Function] = []
-    for node in _flat(body):
-        if is_function(node):
-            found.append(node)
-    return found
+    return [node for node in _flat(body) if is_function(node)]
 
 
 def _every_function(body: Sequence[ast.stmt]) -> Iterator[Function]:
@@ -160,7 +154,7 @@ def _bound(node: ast.stmt) -> Iterator[tuple[str, str]]:
             for alias in node.names:
                 yield alias.asname or alias.name, f"from {'.' * node.level}{node.module or ''} import {alias.name}"
         case ast.Assign() | ast.AnnAssign() | ast.AugAssign():
-            for target in node.targets if isinstance(node, ast.Assign) else [node.target]:
+            for target in targets(node):
                 for name in ast.walk(target):
                     if isinstance(name, ast.Name) and isinstance(name.ctx, ast.Store):
                         yield name.id, ast.unparse(node)
@@ -208,8 +202,7 @@ def _fixture(function: Function) -> str:
 def _acts(node: ast.stmt, *, calls: bool) -> bool:
     match node:
         case ast.Assign() | ast.AnnAssign() | ast.AugAssign() | ast.Delete():
-            targets = node.targets if isinstance(node, ast.Assign | ast.Delete) else [node.target]
-            return any(isinstance(t, ast.Attribute) or (calls and isinstance(t, ast.Subscript)) for t in targets)
+            return any(isinstance(t, ast.Attribute) or (calls and isinstance(t, ast.Subscript)) for t in targets(node))
         case ast.Expr(value=ast.Call(func=called)):
             return calls or ast.unparse(called) == "setattr"
         case _:

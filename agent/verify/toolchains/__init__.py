@@ -23,7 +23,7 @@ from agent.verify.toolchains import (
     ruby,
     rust,
 )
-from agent.verify.toolchains.base import Build, TestPlan, Toolchain
+from agent.verify.toolchains.base import Build, Canary, TestPlan, Toolchain
 
 # Detection asks in this order: the most specific sign first, a Makefile's target last.
 TOOLCHAINS: Final[Mapping[str, Toolchain]] = {
@@ -51,6 +51,20 @@ _BUILDS: Final[Mapping[str, Callable[[TestPlan], Build]]] = {go.NAME: go.build, 
 def build_of(plan: TestPlan) -> Build | None:
     """How the work of the plan's compiler is kept, where it has one that takes up its own."""
     return _BUILDS[plan.toolchain](plan) if plan.toolchain in _BUILDS else None
+
+
+_CANARIES: Final[Mapping[str, Callable[[TestPlan, Files, str, str], Canary | None]]] = {
+    toolchain.NAME: toolchain.canary for toolchain in (python_pytest, python_unittest, python_trial, node)
+}
+
+
+def canary_of(plan: TestPlan, files: Files, test: str, token: str) -> Canary | None:
+    """A canary that is collected as ``test`` is, where the plan's toolchain has one.
+
+    Args:
+        token: a hex number that nobody can guess.
+    """
+    return _CANARIES[plan.toolchain](plan, files, test, token) if plan.toolchain in _CANARIES else None
 
 
 LEAVES_OUT: Final = frozenset({python_pytest.NAME})

@@ -6,6 +6,7 @@ back; the harness runs it.
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -98,6 +99,10 @@ class Collected:
     views: tuple[str, ...] = ()
     """Where the checkout is inside; see ``files.from_root``."""
 
+    def named(self, pattern: str) -> list[bytes]:
+        """The reports whose whole names match, by name."""
+        return [data for name, data in sorted(self.reports.items()) if re.fullmatch(pattern, name)]
+
 
 @dataclass(frozen=True)
 class Canary:
@@ -166,9 +171,6 @@ class Toolchain(Protocol):
 
     def prepare(self, files: Files) -> tuple[Step, ...]:
         """The set-up of a fresh machine: installs dependencies below ``ENVIRONMENT`` or inside the checkout."""
-
-    def canary(self, plan: TestPlan, files: Files, test: str, token: str) -> Canary | None:
-        """A canary that is collected as ``test`` is. ``token`` is a hex number that nobody can guess."""
 
     def probe(self, plan: TestPlan) -> tuple[str, ...]:
         """A quick command that succeeds when the runner is installed."""

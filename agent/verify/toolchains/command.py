@@ -11,7 +11,7 @@ from agent.verify import junit, report
 from agent.verify.files import Files, text
 from agent.verify.report import Entry, Report
 from agent.verify.toolchains import python_pytest
-from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation, Step, TestPlan, shell, spoken
+from agent.verify.toolchains.base import REPORTS, Collected, Invocation, Step, TestPlan, shell, spoken
 from agent.verify.verdict import GENERIC_EXITS
 
 NAME: Final = "command"
@@ -43,9 +43,8 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
 
 def read(collected: Collected, files: Files) -> Report | None:
     by_pytest = python_pytest.read(collected, files)
-    named = [data for name, data in sorted(collected.reports.items()) if name == "report.xml"]
     found = [by_pytest] if by_pytest else []
-    found += [_plain(data, files) for data in named]
+    found += [_plain(data, files) for data in collected.named(r"report\.xml")]
     return report.merge(found) if found else None
 
 
@@ -57,10 +56,6 @@ def _plain(data: bytes, files: Files) -> Report:
 def prepare(files: Files) -> tuple[Step, ...]:
     found = python_pytest.detect(files)
     return python_pytest.prepare(files) if found and not found.first else ()
-
-
-def canary(plan: TestPlan, files: Files, test: str, token: str) -> Canary | None:
-    return None
 
 
 def probe(plan: TestPlan) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from agent.verify import junit, report
 from agent.verify.files import Files, matching, text
 from agent.verify.report import PART, Entry, Report
 from agent.verify.toolchains import shell_line
-from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation, Step, TestPlan, shell, spoken
+from agent.verify.toolchains.base import REPORTS, Collected, Invocation, Step, TestPlan, shell, spoken
 from agent.verify.verdict import GENERIC_EXITS
 from sandbox.text import clean
 
@@ -65,7 +65,7 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
         return Invocation(shell(_SCRIPT, *wanted), exits=GENERIC_EXITS, shown=shown)
 
     def reporting(number: int, old: str) -> str:
-        return f'{old.rstrip()} --output-junit {REPORTS}/ctest-{number}.xml "$@"' + (" " if old.endswith(" ") else "")
+        return f'{old} --output-junit {REPORTS}/ctest-{number}.xml "$@"'
 
     found = shell_line.calls(plan.line, NAME)
     return Invocation(shell(shell_line.rewrite(plan.line, found, reporting), *wanted), exits=GENERIC_EXITS, shown=shown)
@@ -76,7 +76,7 @@ def _literal(name: str) -> str:
 
 
 def read(collected: Collected, files: Files) -> Report | None:
-    found = [data for name, data in sorted(collected.reports.items()) if re.fullmatch(r"ctest-\d+\.xml", name)]
+    found = collected.named(r"ctest-\d+\.xml")
     built = collected.reports.get(_BUILT, b"0").strip()
     if not found and built == b"0":
         return None
@@ -86,7 +86,7 @@ def read(collected: Collected, files: Files) -> Report | None:
 
 
 def _tests(found: Sequence[bytes], errors: str) -> Iterator[Entry]:
-    for case in (case for data in found for case in junit.cases(data)):
+    for case in junit.cases(*found):
         if case.message.startswith(_NOT_BUILT):
             yield Entry(case.name, TestOutcome.ERROR, f"{case.message}\n{errors}".strip(), collecting=True)
         else:
@@ -99,7 +99,3 @@ def prepare(files: Files) -> tuple[Step, ...]:
 
 def probe(plan: TestPlan) -> tuple[str, ...]:
     return shell("cmake --version && ctest --version")
-
-
-def canary(plan: TestPlan, files: Files, test: str, token: str) -> Canary | None:
-    return None

@@ -18,7 +18,6 @@ from agent.verify.toolchains import packages, shell_line
 from agent.verify.toolchains.base import (
     ENVIRONMENT,
     REPORTS,
-    Canary,
     Collected,
     Invocation,
     Step,
@@ -93,24 +92,20 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
 
     def reporting(number: int, old: str) -> str:
         ours = _OPTIONS[names[number]].format(number)  # before what may be for the tests, behind `--`
-        return (
-            re.sub(r"^\s+test\b", rf"\g<0>{ours}", selected(old).rstrip())
-            + ' "$@"'
-            + (" " if old.endswith(" ") else "")
-        )
+        return re.sub(r"^\s+test\b", rf"\g<0>{ours}", selected(old)) + ' "$@"'
 
     calls = [call for _, call in found]
     return Invocation(
         argv=shell(shell_line.rewrite(plan.line, calls, reporting), *wanted),
         env={"NO_COLOR": "1"},
         exits=GENERIC_EXITS,
-        shown=_spoken(shell_line.rewrite(plan.line, calls, lambda _n, old: selected(old).rstrip()), wanted),
+        shown=_spoken(shell_line.rewrite(plan.line, calls, lambda _n, old: selected(old)), wanted),
     )
 
 
 def read(collected: Collected, files: Files) -> Report | None:
-    found = [data for name, data in sorted(collected.reports.items()) if re.fullmatch(r"(deno|bun)-\d+\.xml", name)]
-    entries = [_entry(case, collected.views) for data in found for case in junit.cases(data)]
+    found = collected.named(r"(deno|bun)-\d+\.xml")
+    entries = [_entry(case, collected.views) for case in junit.cases(*found)]
     reported = {entry.test.partition("::")[0] for entry in entries}
     unloaded = [e for e in _unloaded(clean(collected.output), collected.views) if e.test not in reported]
     if not found and not unloaded:
@@ -149,7 +144,3 @@ def _program(files: Files) -> str:
 
 def probe(plan: TestPlan) -> tuple[str, ...]:
     return shell(" && ".join(f"{name} --version" for name in dict(_calls(plan.line))))
-
-
-def canary(plan: TestPlan, files: Files, test: str, token: str) -> Canary | None:
-    return None

@@ -20,7 +20,6 @@ from agent.verify.toolchains.base import (
     ENVIRONMENT,
     REPORTS,
     Build,
-    Canary,
     Collected,
     Invocation,
     Step,
@@ -85,13 +84,13 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
 
     def reporting(number: int, old: str) -> str:
         test, _, rest = kept(old).strip().partition(" ")
-        return f' {test} -json -count=1 {rest} "$@" > {REPORTS}/go-{number}.json' + (" " if old.endswith(" ") else "")
+        return f' {test} -json -count=1 {rest} "$@" > {REPORTS}/go-{number}.json'
 
     return Invocation(
         argv=shell(_MODULES + shell_line.rewrite(plan.line, found, reporting), *wanted),
         env=_ENV,
         exits=GENERIC_EXITS,
-        shown=spoken(shell_line.rewrite(plan.line, found, lambda _n, old: kept(old).rstrip()), wanted),
+        shown=spoken(shell_line.rewrite(plan.line, found, lambda _n, old: kept(old)), wanted),
     )
 
 
@@ -112,7 +111,7 @@ def _pattern(names: Sequence[str]) -> str:
 
 
 def read(collected: Collected, files: Files) -> Report | None:
-    found = [data for name, data in sorted(collected.reports.items()) if re.fullmatch(r"go-\d+\.json", name)]
+    found = collected.named(r"go-\d+\.json")
     if not found:
         return None
     errors = _build_errors(clean(collected.output))
@@ -167,7 +166,7 @@ def prepare(files: Files) -> tuple[Step, ...]:
 
 def build(plan: TestPlan) -> Build:
     def no_test(_number: int, old: str) -> str:
-        return f"{old.rstrip()} -run '^$'" + (" " if old.endswith(" ") else "")
+        return f"{old} -run '^$'"
 
     line = shell_line.rewrite(plan.line, _calls(plan.line), no_test)
     return Build("GOCACHE", f"{_MODULES}{line}; go vet ./...", _ENV)
@@ -176,7 +175,3 @@ def build(plan: TestPlan) -> Build:
 def probe(plan: TestPlan) -> tuple[str, ...]:
     named = [word for call in _calls(plan.line) for word in plan.line[call.words_from : call.end].split()]
     return ("go", "list", "-deps", "-test", *([word for word in named if word.startswith("./")] or ["./..."]))
-
-
-def canary(plan: TestPlan, files: Files, test: str, token: str) -> Canary | None:
-    return None

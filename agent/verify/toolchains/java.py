@@ -18,7 +18,6 @@ from agent.verify.toolchains import shell_line
 from agent.verify.toolchains.base import (
     ENVIRONMENT,
     REPORTS,
-    Canary,
     Collected,
     Invocation,
     Step,
@@ -85,7 +84,7 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
         wanted = (f"-Dtest={','.join(classes)}",) if maven else tuple(w for c in classes for w in ("--tests", c))
 
     def reporting(_number: int, old: str) -> str:
-        return f'{old.rstrip()} {" ".join(fixed)} "$@"' + (" " if old.endswith(" ") else "")
+        return f'{old} {" ".join(fixed)} "$@"'
 
     line = shell_line.rewrite(plan.line, found, reporting)
     return Invocation(
@@ -110,11 +109,11 @@ def _declared(path: str) -> str:
 
 
 def read(collected: Collected, files: Files) -> Report | None:
-    found = [data for name, data in sorted(collected.reports.items()) if re.fullmatch(r"java-\d+\.xml", name)]
+    found = collected.named(r"java-\d+\.xml")
     entries = [*_not_compiled(clean(collected.output), collected.views)]
     if not found and not entries:
         return None
-    cases = (case for data in found for case in junit.cases(data))
+    cases = junit.cases(*found)
     ran = (Entry(f"{case.classname}::{case.name}", case.outcome, case.message) for case in cases)
     return report.build((*entries, *ran))
 
@@ -143,7 +142,3 @@ def prepare(files: Files) -> tuple[Step, ...]:
 def probe(plan: TestPlan) -> tuple[str, ...]:
     found = shell_line.calls(plan.line, f"{_MAVEN}|{_GRADLE}")
     return shell(plan.line[found[0].start : found[0].words_from] + " --version") if found else shell("java -version")
-
-
-def canary(plan: TestPlan, files: Files, test: str, token: str) -> Canary | None:
-    return None

@@ -8,17 +8,17 @@ in them: who takes a word up has to know it.
 from __future__ import annotations
 
 import ast
-import configparser
 import posixpath
 import re
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from agent import toml
+from agent.verify.documents import ini_of, table, toml_of
 from agent.verify.files import Files, matching, text
+from agent.verify.python_code import syntax
 
 _TESTS: Final = re.compile(r"(py|test|unit)[\w.,{}-]*", re.IGNORECASE)
 """How an environment, a session or a target of that purpose is called."""
@@ -43,7 +43,7 @@ def by_source(files: Files) -> Iterator[tuple[str, tuple[Call, ...]]]:
     """Name of a file → calls in what it says about tests, the most telling file first."""
     for name in ("tox.ini", "setup.cfg"):
         yield name, tuple(_of_tox(text(files, name)))
-    yield "pyproject.toml", tuple(_of_pyproject(text(files, "pyproject.toml")))
+    yield "pyproject.toml", tuple(_of_pyproject(table(toml_of(files, "pyproject.toml"), "tool")))
     yield "noxfile.py", tuple(_of_nox(text(files, "noxfile.py")))
     for name in ("GNUmakefile", "makefile", "Makefile"):
         yield name, tuple(_of_make(text(files, name)))
@@ -55,22 +55,17 @@ def by_source(files: Files) -> Iterator[tuple[str, tuple[Call, ...]]]:
 
 
 def _of_tox(source: str) -> Iterator[Call]:
-    parser = configparser.RawConfigParser(strict=False, allow_no_value=True)
-    try:
-        parser.read_string(source)
-    except configparser.Error:
-        return
-    named = [name for name in parser.sections() if _TESTS.fullmatch(name.removeprefix("testenv:"))]
+    sections = ini_of(source)
+    named = [name for name in sections if _TESTS.fullmatch(name.removeprefix("testenv:"))]
     for name in ("testenv", *(each for each in named if each.startswith("testenv:"))):
-        if parser.has_section(name):
-            yield from _of_environment(dict(parser.items(name)))
+        yield from _of_environment(sections.get(name, {}))
 
 
-def _of_environment(settings: Mapping[str, str | None]) -> Iterator[Call]:
+def _of_environment(settings: Mapping[str, str]) -> Iterator[Call]:
     folder = posixpath.normpath(_substituted(settings.get("changedir") or settings.get("change_dir") or "."))
     pairs = (line.partition("=") for line in (settings.get("setenv") or settings.get("set_env") or "").splitlines())
     env = {name.strip(): _substituted(value.strip()) for name, _, value in pairs if name.strip().isidentifier()}
-    for line in re.sub(r"\\\n\s*", " ", settings.get("commands") or "").splitlines():
+    for line in re.sub(r"\\\n\s*", " ", settings.get("commands", "")).splitlines():
         plain = _FACTOR.sub("", line.strip()).lstrip("-! ")
         yield from _of_words(_substituted(plain), folder, env)
 
@@ -86,34 +81,16 @@ def _substituted(line: str) -> str:
 # ── pyproject.toml, nox ──────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _of_pyproject(source: str) -> Iterator[Call]:
-    try:
-        tools = toml.loads(source).get("tool", {})
-    except ValueError:
-        return
-    yield from _of_tox(str(_at(tools, "tox", "legacy_tox_ini") or ""))
-    for words in _listed(_at(tools, "tox", "env_run_base", "commands")):
+def _of_pyproject(tools: Mapping[str, Any]) -> Iterator[Call]:
+    yield from _of_tox(str(table(tools, "tox").get("legacy_tox_ini") or ""))
+    for words in _listed(table(tools, "tox", "env_run_base").get("commands")):
         yield from _of_words(_substituted(shlex.join(map(str, words))) if isinstance(words, list) else "")
-    places = (("pdm", "scripts"), ("poe", "tasks"), *(("hatch", "envs", name, "scripts") for name in _hatch(tools)))
-    for place in places:
-        for name, said in _named(_at(tools, *place)).items():
+    of_hatch = (("hatch", "envs", name, "scripts") for name in table(tools, "hatch", "envs"))
+    for place in (("pdm", "scripts"), ("poe", "tasks"), *of_hatch):
+        for name, said in table(tools, *place).items():
             if _TESTS.fullmatch(name):
                 for line in _listed(said.get("cmd") if isinstance(said, dict) else said):
                     yield from _of_line(re.sub(r"\{args(?::([^{}]*))?\}", lambda m: m[1] or "", str(line)))
-
-
-def _hatch(tools: Mapping[str, Any]) -> Iterable[str]:
-    return _named(_at(tools, "hatch", "envs"))
-
-
-def _at(table: object, *keys: str) -> Any:
-    for key in keys:
-        table = table.get(key) if isinstance(table, dict) else None
-    return table
-
-
-def _named(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _listed(value: object) -> Sequence[Any]:
@@ -122,11 +99,8 @@ def _listed(value: object) -> Sequence[Any]:
 
 def _of_nox(source: str) -> Iterator[Call]:
     """What sessions that are called after tests run, where it is written out."""
-    try:
-        nodes = list(ast.walk(ast.parse(source)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return
-    for function in nodes:
+    tree = syntax(source)
+    for function in ast.walk(tree) if tree else ():
         if isinstance(function, ast.FunctionDef) and _TESTS.fullmatch(function.name):
             calls = (node for node in ast.walk(function) if isinstance(node, ast.Call))
             for call in calls:

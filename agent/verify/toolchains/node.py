@@ -16,7 +16,7 @@ from typing import Final
 from agent.verify import report
 from agent.verify.files import Files, matching, text
 from agent.verify.report import Entry, Report, Unreadable
-from agent.verify.toolchains import javascript_failures, joined, node_scripts, packages
+from agent.verify.toolchains import javascript_failures, joined, node_scripts, packages, shell_line
 from agent.verify.toolchains.base import Canary, Collected, Invocation, TestPlan, fits, shell, spoken
 from agent.verify.toolchains.node_reports import entries
 from agent.verify.toolchains.node_runners import FIRST, LOCAL, called, parts, reporting
@@ -75,7 +75,7 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
     return Invocation(
         argv=shell(FIRST + script, *(f"./{path}" for path in wanted)),
         exits=GENERIC_EXITS,
-        shown=spoken(shown, wanted) if known.ends_the_line else spoken(plan.line),
+        shown=spoken(shown, wanted) if shell_line.is_all(known.calls) else spoken(plan.line),
     )
 
 

@@ -28,11 +28,6 @@ class Called:
     """``node``, ``jest``, ``vitest`` or ``mocha``."""
     calls: tuple[shell_line.Call, ...]
 
-    @property
-    def ends_the_line(self) -> bool:
-        """It is called once, and nothing follows."""
-        return len(self.calls) == 1 and self.calls[0].last
-
 
 _HANDS_ON: Final = {
     "react-scripts": r"\s+test\b",
@@ -89,10 +84,10 @@ def reporting(
 
     def told(number: int, old: str) -> str:
         options = _options(known.runner, first + number, selected(old), bool(instead_of))
-        return options + arguments + (" " if old.endswith(" ") else "")
+        return options + arguments
 
     script = shell_line.rewrite(line, known.calls, told)
-    return script, shell_line.rewrite(line, known.calls, lambda _n, old: selected(old).rstrip())
+    return script, shell_line.rewrite(line, known.calls, lambda _n, old: selected(old))
 
 
 def _names_tests(word: str, paths: Collection[str]) -> bool:
@@ -105,7 +100,7 @@ def _options(runner: str, number: int, old: str, selecting: bool) -> str:
     if runner == "node":
         ours = f'--test-reporter="$graftsmith_reporter" --test-reporter-destination={place}'
         ours += " --test-reporter=spec --test-reporter-destination=stdout"
-        return f" {ours}{old.rstrip()}"  # before the file names, as node wants it
+        return f" {ours}{old}"  # before the file names, as node wants it
     more = {
         # Not `=false`, which programs that hand options on may take for a word.
         "jest": ["--ci", "--no-watchAll", "--json", f"--outputFile={place}"],
@@ -114,4 +109,4 @@ def _options(runner: str, number: int, old: str, selecting: bool) -> str:
     }[runner]
     if runner == "jest" and selecting:
         more.append("--runTestsByPath")
-    return f"{old.rstrip()} {shlex.join(more)}"
+    return f"{old} {shlex.join(more)}"

@@ -6,6 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Final
 
+from agent.verify.documents import table
 from agent.verify.files import Files, text
 from agent.verify.toolchains import packages
 from agent.verify.toolchains.base import NODE, Step
@@ -55,7 +56,7 @@ def read_by_npm(files: Files) -> frozenset[str] | None:
     """``None`` where npm looks into more of the repository: scripts of its own, packages in there, native code."""
     package = packages.manifest(files)
     kinds = ("dependencies", "devDependencies", "optionalDependencies", "peerDependencies")
-    wanted = [str(v) for kind in kinds if isinstance(package.get(kind), dict) for v in package[kind].values()]
+    wanted = [str(version) for kind in kinds for version in table(package, kind).values()]
     inside = any(re.match(r"(file|link|workspace|portal):|[./~]", version) for version in wanted)
     scripts = any(name in packages.scripts(files) for name in _INSTALL_SCRIPTS)
     if inside or scripts or package.get("workspaces") or "binding.gyp" in files.paths():

@@ -6,13 +6,13 @@ A line with an option that is not known here may leave packages out or run somet
 from __future__ import annotations
 
 import itertools
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any, Final
 
+from agent.verify.documents import json_of, strings, table
 from agent.verify.files import Files, matching, text
 
 _MOST_CHOICES: Final = 64
@@ -150,8 +150,8 @@ def _sorted(files: Files, where: Sequence[str]) -> tuple[str, ...]:
 
 
 def _dependencies(package: Mapping[str, Any]) -> set[str]:
-    kinds = (package.get(kind) for kind in ("dependencies", "devDependencies", "optionalDependencies"))
-    return {name for kind in kinds if isinstance(kind, dict) for name in kind}
+    kinds = ("dependencies", "devDependencies", "optionalDependencies")
+    return {name for kind in kinds for name in table(package, kind)}
 
 
 def _before(program: str, script: str, others: Sequence[str], files: Files) -> str | None:
@@ -159,7 +159,7 @@ def _before(program: str, script: str, others: Sequence[str], files: Files) -> s
     if program not in ("turbo", "nx", "lerna"):
         return ""
     own = "turbo.json" if program == "turbo" else "nx.json"
-    said = _json(files, own)
+    said = json_of(files, own)
     if any(matching(files, f"*/{own}", "project.json")) or said.get("plugins"):
         return None
     keys = ("tasks", "pipeline", "targetDefaults")
@@ -182,7 +182,7 @@ def folders(files: Files) -> tuple[str, ...]:
 
 
 def _of_lerna(files: Files) -> tuple[str, ...]:
-    named = _strings(_json(files, "lerna.json").get("packages"))
+    named = strings(json_of(files, "lerna.json").get("packages"))
     return _named_by(named, files) if named else folders(files)
 
 
@@ -196,24 +196,12 @@ def _named_by(patterns: Sequence[str], files: Files) -> tuple[str, ...]:
 
 def manifest(files: Files, folder: str = "") -> Mapping[str, Any]:
     """``package.json``; empty where it is none."""
-    return _json(files, f"{folder}/package.json".removeprefix("/"))
-
-
-def _json(files: Files, path: str) -> Mapping[str, Any]:
-    try:
-        data = json.loads(text(files, path) or "{}")
-    except (ValueError, RecursionError):
-        return {}
-    return data if isinstance(data, dict) else {}
-
-
-def _strings(found: Any) -> tuple[str, ...]:
-    return tuple(each for each in found if isinstance(each, str)) if isinstance(found, list) else ()
+    return json_of(files, f"{folder}/package.json".removeprefix("/"))
 
 
 def scripts(files: Files, folder: str = "") -> Mapping[str, str]:
-    found = manifest(files, folder).get("scripts")
-    return {k: v for k, v in found.items() if isinstance(v, str)} if isinstance(found, dict) else {}
+    found = table(manifest(files, folder), "scripts")
+    return {name: script for name, script in found.items() if isinstance(script, str)}
 
 
 _LISTED: Final = re.compile(r"^packages:[ \t]*(?:#.*)?\n((?:[ \t]*(?:-.*|#.*)?\n?)*)", re.MULTILINE)
@@ -227,7 +215,7 @@ def _patterns(files: Files) -> tuple[str, ...]:
         return tuple(next(filter(None, item.groups())) for item in _ITEM.finditer(listed[1]))
     named = manifest(files).get("workspaces")
     named = named.get("packages") if isinstance(named, dict) else named
-    return _strings(named)
+    return tuple(strings(named))
 
 
 def _alternatives(pattern: str) -> Iterator[tuple[str, ...]]:

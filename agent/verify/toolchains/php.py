@@ -11,7 +11,7 @@ from agent.verify import junit, report
 from agent.verify.files import Files, from_root, matching, names_path, text
 from agent.verify.report import Entry, Report
 from agent.verify.toolchains import shell_line
-from agent.verify.toolchains.base import REPORTS, Canary, Collected, Invocation, Step, TestPlan, shell, spoken
+from agent.verify.toolchains.base import REPORTS, Collected, Invocation, Step, TestPlan, shell, spoken
 from agent.verify.verdict import GENERIC_EXITS, Exit
 
 NAME: Final = "php"
@@ -56,21 +56,20 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
 
     def reporting(number: int, old: str) -> str:
         place = f"{REPORTS}/phpunit-{number}.xml"
-        return f'{selected(old).rstrip()} --log-junit {place} --colors=never "$@"' + (" " if old.endswith(" ") else "")
+        return f'{selected(old)} --log-junit {place} --colors=never "$@"'
 
     return Invocation(
         argv=shell(shell_line.rewrite(plan.line, found, reporting), *(f"./{path}" for path in wanted)),
-        exits=EXITS if len(found) == 1 and found[0].last else GENERIC_EXITS,
-        shown=spoken(shell_line.rewrite(plan.line, found, lambda _n, old: selected(old).rstrip()), wanted),
+        exits=EXITS if shell_line.is_all(found) else GENERIC_EXITS,
+        shown=spoken(shell_line.rewrite(plan.line, found, lambda _n, old: selected(old)), wanted),
     )
 
 
 def read(collected: Collected, files: Files) -> Report | None:
-    found = [data for name, data in sorted(collected.reports.items()) if re.fullmatch(r"phpunit-\d+\.xml", name)]
+    found = collected.named(r"phpunit-\d+\.xml")
     if not found:
         return None
-    cases = (case for data in found for case in junit.cases(data))
-    entries = (Entry(_id(case, collected.views), case.outcome, case.message) for case in cases)
+    entries = (Entry(_id(case, collected.views), case.outcome, case.message) for case in junit.cases(*found))
     return report.unexplained_by(report.build(entries), files.paths())
 
 
@@ -88,7 +87,3 @@ def prepare(files: Files) -> tuple[Step, ...]:
 def probe(plan: TestPlan) -> tuple[str, ...]:
     found = shell_line.calls(plan.line, _PHPUNIT)
     return shell(plan.line[found[0].start : found[0].words_from] + " --version") if found else shell("php --version")
-
-
-def canary(plan: TestPlan, files: Files, test: str, token: str) -> Canary | None:
-    return None

@@ -9,6 +9,8 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from agent.verify.documents import strings, table
+
 
 def groups(poetry: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
     """Group name → requirements as pip takes them; ``dev-dependencies``, the older spelling, is the group ``dev``.
@@ -16,19 +18,19 @@ def groups(poetry: Mapping[str, Any]) -> Mapping[str, tuple[str, ...]]:
     Args:
         poetry: the table ``tool.poetry``.
     """
-    found = {name: _dict(group).get("dependencies") for name, group in _dict(poetry.get("group")).items()}
-    old = _dict(poetry.get("dev-dependencies"))
+    found = {name: table(poetry, "group", name, "dependencies") for name in table(poetry, "group")}
+    old = table(poetry, "dev-dependencies")
     if old:
-        found["dev"] = {**old, **_dict(found.get("dev"))}
+        found["dev"] = {**old, **found.get("dev", {})}
     return {
-        name: tuple(r for package, spec in _dict(declared).items() for r in _requirements(package, spec))
+        name: tuple(r for package, spec in declared.items() for r in _requirements(package, spec))
         for name, declared in found.items()
     }
 
 
 def requirements(poetry: Mapping[str, Any]) -> tuple[str, ...]:
     """What the project itself needs; ``python`` is no package."""
-    declared = _dict(poetry.get("dependencies")).items()
+    declared = table(poetry, "dependencies").items()
     return tuple(r for package, spec in declared if package.lower() != "python" for r in _requirements(package, spec))
 
 
@@ -40,8 +42,7 @@ def _requirements(package: str, spec: object) -> Iterator[str]:
     elif isinstance(spec, str):
         yield package + _version(spec)
     elif isinstance(spec, dict) and isinstance(spec.get("version"), str) and spec.get("optional") is not True:
-        declared = spec.get("extras")
-        extras = [extra for extra in declared if isinstance(extra, str)] if isinstance(declared, list) else []
+        extras = strings(spec.get("extras"))
         python = [f"python_version {bound}" for bound in _python(str(spec.get("python", "*")))]
         markers = " and ".join((*python, *([f"({spec['markers']})"] if spec.get("markers") else [])))
         named = f"{package}[{','.join(extras)}]" if extras else package
@@ -80,7 +81,3 @@ def _next(operator: str, numbers: list[int]) -> list[int]:
     significant = next((at for at, number in enumerate(numbers) if number), len(numbers) - 1)
     at = significant if operator == "^" else min(1, len(numbers) - 1)
     return [*numbers[:at], numbers[at] + 1]
-
-
-def _dict(value: object) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}

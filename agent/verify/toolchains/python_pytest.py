@@ -119,15 +119,14 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
 
     def reporting(number: int, old: str) -> str:
         ours = shlex.join((*_options(files, plan.line), *left_out, f"--junitxml={REPORTS}/pytest-{number}.xml"))
-        return f'{selected(old).rstrip()} {ours} "$@"' + (" " if old.endswith(" ") else "")
+        return f'{selected(old)} {ours} "$@"'
 
     script = shell_line.rewrite(plan.line, found, reporting)
-    own_exit = len(found) == 1 and found[0].last
     wanted = _wanted(selection)
     return Invocation(
         argv=shell(script, *(f"{view}/{test}" for test in wanted)),  # absolute: a leading `-` or a `cd` changes nothing
         env=ENV,
-        exits=EXITS if own_exit else GENERIC_EXITS,
+        exits=EXITS if shell_line.is_all(found) else GENERIC_EXITS,
         shown=_shown(plan.line, found, selected, _seen_from(folder, wanted)),
     )
 
@@ -135,10 +134,10 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
 def _shown(
     line: str, found: Sequence[shell_line.Call], selected: Callable[[str], str], wanted: Sequence[str]
 ) -> tuple[str, ...]:
-    if len(found) == 1 and found[0].last:
-        return spoken(shell_line.rewrite(line, found, lambda _number, old: selected(old).rstrip()), wanted)
+    if shell_line.is_all(found):
+        return spoken(shell_line.rewrite(line, found, lambda _number, old: selected(old)), wanted)
     ids = "".join(f" {shlex.quote(test)}" for test in wanted)
-    return spoken(shell_line.rewrite(line, found, lambda _number, old: selected(old).rstrip() + ids + " "))
+    return spoken(shell_line.rewrite(line, found, lambda _number, old: selected(old) + ids))
 
 
 def _seen_from(folder: str, wanted: Sequence[str]) -> tuple[str, ...]:
@@ -175,7 +174,7 @@ def _wanted(selection: Sequence[str]) -> tuple[str, ...]:
 
 
 def read(collected: Collected, files: Files) -> Report | None:
-    found = [data for name, data in sorted(collected.reports.items()) if re.fullmatch(r"pytest-\d+\.xml", name)]
+    found = collected.named(r"pytest-\d+\.xml")
     if not found:
         return None
     naming = Naming.of(files.paths(), collected)

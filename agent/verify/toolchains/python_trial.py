@@ -67,18 +67,17 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
 
     def kept(old: str) -> str:
         reactor = re.search(r"(?<!\S)--reactor[= ]\w+(?!\S)", old)
-        return (f" {reactor[0]}" if reactor else "") if wanted else old.rstrip()
+        return (f" {reactor[0]}" if reactor else "") if wanted else old
 
     def reporting(_number: int, old: str) -> str:
         """Options stand before names; the last of a kind counts."""
         rest = _OTHERS.sub("", kept(old))
-        return "".join((_OURS, rest, ' "$@"' if wanted else "", " " if old.endswith(" ") else ""))
+        return "".join((_OURS, rest, ' "$@"' if wanted else ""))
 
-    own_exit = len(found) == 1 and found[0].last
     return Invocation(
         argv=shell(shell_line.rewrite(plan.line, found, reporting), *wanted),
         env=ENV,
-        exits=EXITS if own_exit else GENERIC_EXITS,
+        exits=EXITS if shell_line.is_all(found) else GENERIC_EXITS,
         shown=spoken(shell_line.rewrite(plan.line, found, lambda _number, old: kept(old)), wanted),
     )
 

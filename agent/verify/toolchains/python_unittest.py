@@ -87,16 +87,15 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
         ours += " --parallel=1"  # its processes can't hand over the failure of a part of a test
 
     def kept(old: str) -> str:
-        return _settings(old) if wanted else old.rstrip()
+        return _settings(old) if wanted else old
 
     def reporting(_number: int, old: str) -> str:
-        return "".join((kept(old), ours, ' "$@"' if wanted else "", " " if old.endswith(" ") else ""))
+        return "".join((kept(old), ours, ' "$@"' if wanted else ""))
 
-    own_exit = len(found) == 1 and found[0].last
     return Invocation(
         argv=shell(shell_line.rewrite(plan.line, found, reporting), *wanted),
         env=ENV,
-        exits=EXITS if own_exit else GENERIC_EXITS,
+        exits=EXITS if shell_line.is_all(found) else GENERIC_EXITS,
         shown=spoken(shell_line.rewrite(plan.line, found, lambda _n, old: kept(old)), wanted),
     )
 

@@ -15,7 +15,6 @@ from agent.verify.toolchains import shell_line
 from agent.verify.toolchains.base import (
     ENVIRONMENT,
     REPORTS,
-    Canary,
     Collected,
     Invocation,
     Step,
@@ -84,7 +83,7 @@ def _plain(line: str) -> tuple[shell_line.Call, ...]:
 
 def _verbose(_number: int, old: str) -> str:
     dashes = " --" if re.search(r"(^|\s)-\w*e\s", old) and " -- " not in old else ""
-    return f"{old.rstrip()}{dashes} -v" + (" " if old.endswith(" ") else "")
+    return f"{old}{dashes} -v"
 
 
 def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) -> Invocation:
@@ -96,7 +95,7 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
 
     def reporting(number: int, old: str) -> str:
         place = f"{REPORTS}/rspec-{number}.json"
-        return f'{old.rstrip()} --format progress --format json --out {place} "$@"' + (" " if old.endswith(" ") else "")
+        return f'{old} --format progress --format json --out {place} "$@"'
 
     return Invocation(
         argv=shell(shell_line.rewrite(plan.line, found, reporting), *(f"./{path}" for path in wanted)),
@@ -108,7 +107,7 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
 
 
 def read(collected: Collected, files: Files) -> Report | None:
-    found = [data for name, data in sorted(collected.reports.items()) if re.fullmatch(r"rspec-\d+\.json", name)]
+    found = collected.named(r"rspec-\d+\.json")
     if found:
         return report.build(entry for data in found for entry in _of_rspec(data))
     entries = list(_of_minitest(clean(collected.output)))
@@ -167,7 +166,3 @@ def prepare(files: Files) -> tuple[Step, ...]:
 
 def probe(plan: TestPlan) -> tuple[str, ...]:
     return shell("bundle check" if "bundle" in plan.line else f"{plan.line.split()[0]} --version")
-
-
-def canary(plan: TestPlan, files: Files, test: str, token: str) -> Canary | None:
-    return None

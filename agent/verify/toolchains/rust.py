@@ -18,7 +18,6 @@ from agent.verify.toolchains import shell_line
 from agent.verify.toolchains.base import (
     ENVIRONMENT,
     Build,
-    Canary,
     Collected,
     Invocation,
     Step,
@@ -79,7 +78,7 @@ def invoke(plan: TestPlan, files: Files, selection: Sequence[str], view: str) ->
     def reporting(_number: int, old: str) -> str:
         own, dashes, theirs = old.partition(" -- ")
         exact = ' -- --exact "$@"' if wanted else f" -- {theirs}" if dashes else ""
-        return f"{own.rstrip()} --no-fail-fast{targets}{exact}" + (" " if old.endswith(" ") else "")
+        return f"{own.rstrip()} --no-fail-fast{targets}{exact}"
 
     def person(_number: int, old: str) -> str:
         return old.partition(" -- ")[0].rstrip() + targets + (" -- --exact" if wanted else "")
@@ -163,7 +162,7 @@ def build(plan: TestPlan) -> Build:
     """Cargo builds anew whatever is younger than its work, and a file that was edited always is; see ``Checkout``."""
 
     def no_run(_number: int, old: str) -> str:
-        return old.partition(" -- ")[0].rstrip() + " --no-run" + (" " if old.endswith(" ") else "")
+        return old.partition(" -- ")[0].rstrip() + " --no-run"
 
     # Not in `target`: that may be the user's own, seen read-only.
     return Build("CARGO_TARGET_DIR", shell_line.rewrite(plan.line, _calls(plan.line), no_run), _ENV)
@@ -171,7 +170,3 @@ def build(plan: TestPlan) -> Build:
 
 def probe(plan: TestPlan) -> tuple[str, ...]:
     return ("cargo", "metadata", "--offline", "--format-version", "1", "--no-deps")
-
-
-def canary(plan: TestPlan, files: Files, test: str, token: str) -> Canary | None:
-    return None

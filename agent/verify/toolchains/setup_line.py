@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from agent.verify.files import Files
-from agent.verify.toolchains import node_setup, python_setup
+from agent.verify.toolchains import node_setup, python_needs, python_setup
 from agent.verify.toolchains.base import Step, shell
 
 _PIP: Final = re.compile(r"(pip3?|python3? -m pip) install ")
@@ -54,7 +54,7 @@ def _of_pip(line: str, arguments: Sequence[str], files: Files) -> tuple[Step, ..
             reads |= read
         elif (found := re.fullmatch(r"\.(?:\[([\w., -]+)\])?", word)) and project is None:
             project = found.group(1) or ""
-        elif word not in _HARMLESS and word != "-e" and word != "--editable" and not python_setup.is_named(word):
+        elif word not in _HARMLESS and word != "-e" and word != "--editable" and not python_needs.is_named(word):
             return (Step(shell(line)),)
     if project is None:
         return (Step(shell(line), reads=frozenset(reads)),)

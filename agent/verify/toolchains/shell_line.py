@@ -57,10 +57,16 @@ def calls(line: str, program: str) -> tuple[Call, ...]:
 
 
 def rewrite(line: str, found: Sequence[Call], arguments: Callable[[int, str], str]) -> str:
-    """The line with each call's arguments replaced by ``arguments(number, old arguments)``."""
+    """The line with each call's arguments replaced by ``arguments(number, old arguments)``; blanks behind them stay."""
     for number, call in reversed(list(enumerate(found))):
-        line = line[: call.words_from] + arguments(number, line[call.words_from : call.end]) + line[call.end :]
+        old = line[call.words_from : call.end].rstrip()
+        line = line[: call.words_from] + arguments(number, old) + line[call.words_from + len(old) :]
     return line
+
+
+def is_all(found: Sequence[Call]) -> bool:
+    """Whether a line makes one call, and its exit code is that of this call."""
+    return len(found) == 1 and found[0].last
 
 
 def without_paths(arguments: str, names_path: Callable[[str], bool]) -> str:

@@ -16,7 +16,8 @@ from agent.verify.store import Store
 from agent.verify.toolchains import setup_line
 from agent.verify.toolchains.go import prepare as prepare_go
 from agent.verify.toolchains.node import prepare as prepare_node
-from agent.verify.toolchains.python_setup import needed, needed_to_build, read_by
+from agent.verify.toolchains.python_needs import needed, needed_to_build
+from agent.verify.toolchains.python_setup import read_by
 from tests.support.package_index import Index, serve_npm, serve_wheel
 from tests.support.snapshot import Snapshot
 from tests.unit.verify.conftest import Bench, MakeBench

@@ -7,7 +7,8 @@ import shlex
 import pytest
 
 from agent.verify.toolchains.poetry import bounds
-from agent.verify.toolchains.python_setup import extras, groups, poetry_groups, requirement_files, steps
+from agent.verify.toolchains.python_needs import extras, groups, poetry_groups, requirement_files
+from agent.verify.toolchains.python_setup import steps
 from tests.support.snapshot import Snapshot
 
 

@@ -11,9 +11,10 @@ from pydantic import ValidationError
 
 from agent.types import Commands
 from agent.verify.dated import dated
-from agent.verify.toolchains import TOOLCHAINS, detect, shell_line
+from agent.verify.toolchains import TOOLCHAINS, detect, shell_line, tox
 from agent.verify.toolchains.base import TestPlan
-from agent.verify.toolchains.python_setup import extras, groups, steps, tox_deps
+from agent.verify.toolchains.python_needs import extras, groups
+from agent.verify.toolchains.python_setup import steps
 from tests.support.snapshot import Snapshot
 
 DJANGO = "os.environ.setdefault('DJANGO_SETTINGS_MODULE', 'shop.settings')\n"
@@ -317,7 +318,7 @@ def test_what_a_python_project_needs_for_its_tests() -> None:
     )
     assert extras(files) == ("Test", "tests", "testing", "trio", "speed", "fast")
     assert groups(files) == ("c",)
-    assert tox_deps("[testenv]\ndeps = pytest<9 # why\n") == ("pytest<9",)
+    assert tox.requirements("[testenv]\ndeps = pytest<9 # why\n") == ("pytest<9",)
     made = steps(files, "pytest")
     assert made[0].argv == ("python3", "-m", "venv", "/environment/venv")
     installed = [step.argv[step.argv.index("--quiet") + 1 :] for step in made[1:-1] if not step.ahead]
