@@ -16,7 +16,7 @@ from agent.types import Outcome, RunResult
 from app.cli import ENDED, OUR_BUG, PROVEN
 from app.commands import display
 from app.demo.scene import LABEL, Scene, scene
-from app.devhub.repo import SeenPull
+from app.devhub.seen import SeenPull
 from app.jobs.types import Job, JobState
 from app.settings import EngineSettings, default_state_dir, load
 from app.terminal import Terminal, cleaned

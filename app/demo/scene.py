@@ -18,7 +18,8 @@ from agent.errors import BugError, OperatorError
 from agent.model import scripted
 from agent.types import ModelEndpoint, RunResult
 from app.devhub.devhub import AppKeys, DevHub
-from app.devhub.repo import Repo, SeenPull
+from app.devhub.repo import Repo
+from app.devhub.seen import SeenPull
 from app.devhub.serving import serving
 from app.jobs.store import JobStore
 from app.jobs.tables import sqlite_url

@@ -16,7 +16,7 @@ from typing import Any
 import jwt
 
 from app.devhub.errors import Refused, forbidden, not_found
-from app.devhub.git import stamp
+from app.devhub.gitobjects import stamp
 from app.devhub.records import App, Collaborator, Installation, Repository, Token, User
 from app.devhub.store import Store
 

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Mapping
 
 from app.devhub.events import announce
-from app.devhub.git import seconds, stamp
+from app.devhub.gitobjects import seconds, stamp
 from app.devhub.hub import Hub
 from app.devhub.records import Artifact, CheckRun, Repository, User, Workflow, WorkflowRun
 from app.devhub.shapes import checks as shapes

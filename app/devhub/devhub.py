@@ -14,7 +14,7 @@ from app.devhub import apps, auth, events, people, webhooks
 from app.devhub.apps import PERMISSIONS as PERMISSIONS
 from app.devhub.apps import AppKeys as AppKeys
 from app.devhub.apps import new_key as new_key
-from app.devhub.errors import not_found
+from app.devhub.errors import known
 from app.devhub.faults import Faults
 from app.devhub.hub import Hub
 from app.devhub.records import (
@@ -183,7 +183,5 @@ class DevHub:
         return repo
 
     def repository(self, full_name: str) -> Repo:
-        found = self.hub.repository(*full_name.split("/", 1))
-        if found is None:
-            raise not_found()
+        found = known(self.hub.repository(*full_name.split("/", 1)))
         return Repo(self.hub, found.id)

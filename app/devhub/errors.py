@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, TypeVar
 
 from agent.errors import UserError
+
+T = TypeVar("T")
 
 DOCS = "https://docs.github.com/rest"
 
@@ -52,6 +54,13 @@ class Moved(Refused):
 
 def not_found() -> Refused:
     return Refused(404, "Not Found")
+
+
+def known(found: T | None) -> T:
+    """What was looked for; 404 where it is not there."""
+    if found is None:
+        raise not_found()
+    return found
 
 
 def invalid(resource: str, field: str, code: str = "invalid", message: str = "") -> Refused:

@@ -1,18 +1,33 @@
 """Bare repositories through git's own plumbing.
 
-Ids are 40 hex digits. Names and messages travel as ``str`` with surrogateescape where bytes are not UTF-8. Nothing
-that comes from a request is an option: revisions go after ``--end-of-options`` or are ids that git gave us.
+Nothing that comes from a request is an option: revisions go after ``--end-of-options`` or are ids that git gave us.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from dataclasses import replace
 from pathlib import Path
 
 from agent.errors import BugError
+from app.devhub.gitobjects import (
+    SHA,
+    Commit,
+    Entry,
+    FileDiff,
+    Person,
+    Ref,
+    Tag,
+    TreeChange,
+    commit_of,
+    data,
+    diffs_of,
+    entry_of,
+    index_line,
+    signed,
+    tag_of,
+    text,
+)
 from sandbox import process
 from sandbox.types import Finished, Limits
 
@@ -46,90 +61,11 @@ CONFIG = """\
 """
 AS_THEY_ARE = "* -text -eol -filter -ident -working-tree-encoding\n"
 """Bytes of files go in and out unchanged, whatever attributes the repository itself asks for."""
-SHA = re.compile(r"[0-9a-f]{40}")
-ZERO = "0" * 40
-BINARY = "-"
 _PLAIN = ("--no-color", "--no-ext-diff", "--no-textconv", "-M")
-
-
-@dataclass(frozen=True)
-class Person:
-    name: str
-    email: str
-    date: str
-    """``2030-01-31T12:00:00Z``."""
-
-
-@dataclass(frozen=True)
-class Commit:
-    sha: str
-    tree: str
-    parents: tuple[str, ...]
-    author: Person
-    committer: Person
-    message: str
-
-
-@dataclass(frozen=True)
-class Tag:
-    sha: str
-    name: str
-    object: str
-    type: str
-    tagger: Person
-    message: str
-
-
-@dataclass(frozen=True)
-class Entry:
-    """One line of a tree. ``size`` is known for blobs only."""
-
-    path: str
-    mode: str
-    type: str
-    sha: str
-    size: int | None = None
-
-
-@dataclass(frozen=True)
-class TreeChange:
-    """``sha is None`` means: take the path away."""
-
-    path: str
-    mode: str
-    sha: str | None
-
-
-@dataclass(frozen=True)
-class FileDiff:
-    path: str
-    previous: str | None
-    status: str
-    """``added``, ``removed``, ``modified``, ``renamed`` or ``changed`` (mode or type only)."""
-    sha: str
-    additions: int
-    deletions: int
-    patch: str | None
-    """From the first ``@@``; ``None`` for binary files and pure renames."""
-
-
-@dataclass(frozen=True)
-class Ref:
-    name: str
-    sha: str
-    type: str
 
 
 class GitFailed(BugError):
     """git refused something that our checks should have refused."""
-
-
-def text(data: bytes) -> str:
-    return data.decode("utf-8", "surrogateescape")
-
-
-def data(value: str) -> bytes:
-    return value.encode("utf-8", "surrogateescape")
 
 
 class GitRepository:
@@ -249,19 +185,19 @@ class GitRepository:
         """Entries of a tree or of a commit's tree; ``prefix`` is put before their paths."""
         flags = ["-r", "-t"] if recursive else []
         lines = self._git("ls-tree", "-l", "-z", *flags, sha).split(b"\0")
-        return [replace(entry, path=prefix + entry.path) for entry in map(_entry, filter(None, lines))]
+        return [replace(entry, path=prefix + entry.path) for entry in map(entry_of, filter(None, lines))]
 
     def at(self, commit: str, path: str) -> Entry | None:
         """What stands at ``path`` in a commit's tree."""
         lines = self._git("ls-tree", "-l", "-z", commit, "--", path).split(b"\0")
-        return next((_entry(line) for line in lines if line and _entry(line).path == path), None)
+        return next((entry_of(line) for line in lines if line and entry_of(line).path == path), None)
 
     def write_tree(self, base: str | None, changes: Iterable[TreeChange], scratch: Path) -> str:
         """A tree: ``base`` (or nothing) with ``changes``. ``scratch`` is a folder for the temporary index."""
         env = {"GIT_INDEX_FILE": str(scratch / "index")}
         if base:
             self._git("read-tree", base, env=env)
-        lines = b"".join(_index_line(change) for change in changes)
+        lines = b"".join(index_line(change) for change in changes)
         self._git("update-index", "-z", "--add", "--replace", "--index-info", stdin=lines, env=env)
         return text(self._git("write-tree", env=env)).strip()
 
@@ -272,37 +208,30 @@ class GitRepository:
         return text(self._git("write-tree", env=env)).strip()
 
     def commit(self, sha: str) -> Commit:
-        return _parse_commit(sha, self._git("cat-file", "commit", sha))
+        return commit_of(sha, self._git("cat-file", "commit", sha))
 
     def write_commit(
         self, *, tree: str, parents: Sequence[str], author: Person, committer: Person, message: str, signature: str = ""
     ) -> str:
         head = [f"tree {tree}", *(f"parent {parent}" for parent in parents)]
-        head += [f"author {_signed(author)}", f"committer {_signed(committer)}"]
+        head += [f"author {signed(author)}", f"committer {signed(committer)}"]
         if signature:
             head.append("gpgsig " + signature.rstrip("\n").replace("\n", "\n "))
         return self._write("commit", data("\n".join(head) + "\n\n" + message))
 
     def write_tag(self, *, name: str, object: str, type: str, tagger: Person, message: str) -> str:
-        head = f"object {object}\ntype {type}\ntag {name}\ntagger {_signed(tagger)}\n\n"
+        head = f"object {object}\ntype {type}\ntag {name}\ntagger {signed(tagger)}\n\n"
         return self._write("tag", data(head + message.rstrip("\n") + "\n"))
 
     def tag(self, sha: str) -> Tag:
-        head, _, message = text(self._git("cat-file", "tag", sha)).partition("\n\n")
-        field = dict(line.split(" ", 1) for line in head.splitlines())
-        return Tag(sha, field["tag"], field["object"], field["type"], _parse_person(field["tagger"]), message)
+        return tag_of(sha, self._git("cat-file", "tag", sha))
 
     # ── differences ──────────────────────────────────────────────────────────────────────────────────────────────
 
     def diff(self, base: str, head: str) -> list[FileDiff]:
         """Changed files between two commits or trees, renames found."""
-        found = self._git("diff-tree", "-r", "-z", "--raw", "--numstat", "-p", "--no-abbrev", *_PLAIN, base, head)
-        heads, _, patch = found.partition(b"\0\0")
-        changes, counts = _heads(text(heads).split("\0"))
-        return [
-            FileDiff(path, previous, status, sha, *counts[path], patch=part)
-            for (path, previous, status, sha), part in zip(changes, _patches(patch), strict=True)
-        ]
+        options = ("-r", "-z", "--raw", "--numstat", "-p", "--no-abbrev")
+        return diffs_of(self._git("diff-tree", *options, *_PLAIN, base, head))
 
     def patch(self, base: str, head: str) -> bytes:
         """The difference as ``git diff`` prints it."""
@@ -312,92 +241,3 @@ class GitRepository:
         """The tree of a merge, or ``None`` where it conflicts."""
         found = self._maybe("merge-tree", "--write-tree", "-z", ours, theirs)
         return text(found).split("\0")[0] if found else None
-
-
-def _entry(line: bytes) -> Entry:
-    head, _, path = text(line).partition("\t")
-    mode, type, sha, size = head.split()
-    return Entry(path, mode, type, sha, None if size == "-" else int(size))
-
-
-def _index_line(change: TreeChange) -> bytes:
-    mode, sha = (change.mode, change.sha) if change.sha else ("0", ZERO)
-    return data(f"{mode} {sha}\t{change.path}") + b"\0"
-
-
-Change = tuple[str, str | None, str, str]
-"""Path, previous path, status, blob."""
-
-
-def _heads(fields: list[str]) -> tuple[list[Change], dict[str, tuple[int, int]]]:
-    """Changes, and lines added and deleted by path, out of ``diff-tree -z --raw --numstat``."""
-    changes, counts = [], {}
-    rest = iter(field for field in fields if field)
-    for head in rest:
-        if head.startswith(":"):
-            _, _, old, new, letter = head.lstrip(":").split()
-            path, previous = next(rest), None
-            if letter[0] in "RC":
-                path, previous = next(rest), path
-            changes.append((path, previous, _status(letter[0], old == new), old if letter == "D" else new))
-        else:
-            added, deleted, path = head.split("\t", 2)
-            if not path:  # a rename: the old and the new name follow
-                next(rest)
-                path = next(rest)
-            counts[path] = (0, 0) if added == BINARY else (int(added), int(deleted))
-    return changes, counts
-
-
-def _patches(patch: bytes) -> list[str | None]:
-    """The hunks of each file; ``None`` where there are none."""
-    files = re.split(rb"^diff --git ", patch, flags=re.MULTILINE)[1:]
-    starts = (re.search(rb"^@@", file, flags=re.MULTILINE) for file in files)
-    return [
-        file[start.start() :].decode("utf-8", "replace").rstrip("\n") if start else None
-        for file, start in zip(files, starts, strict=True)
-    ]
-
-
-def _status(letter: str, same_content: bool) -> str:
-    if letter == "M":
-        return "changed" if same_content else "modified"
-    return {"A": "added", "D": "removed", "R": "renamed", "C": "copied", "T": "changed"}[letter]
-
-
-def _parse_commit(sha: str, raw: bytes) -> Commit:
-    head, _, message = text(raw).partition("\n\n")
-    parents: list[str] = []
-    field: dict[str, str] = {}
-    for line in head.split("\n"):
-        key, _, value = line.partition(" ")
-        if key == "parent":
-            parents.append(value)
-        elif key:  # an empty key is a continuation line, of a signature for example
-            field.setdefault(key, value)
-    return Commit(
-        sha, field["tree"], tuple(parents), _parse_person(field["author"]), _parse_person(field["committer"]), message
-    )
-
-
-def _parse_person(line: str) -> Person:
-    found = re.fullmatch(r"(.*?) ?<(.*?)> (-?\d+) [+-]\d+", line)
-    if not found:
-        return Person(line, "", "1970-01-01T00:00:00Z")
-    return Person(found[1], found[2], stamp(int(found[3])))
-
-
-def _signed(person: Person) -> str:
-    """Name, mail and time as git writes them; signs that would end a field are taken out, as git itself does."""
-    clean = [re.sub(r"[<>\n\0]", "", value).strip() for value in (person.name, person.email)]
-    return f"{clean[0]} <{clean[1]}> {seconds(person.date)} +0000"
-
-
-def stamp(at: float) -> str:
-    """Seconds since the epoch as ``2030-01-31T12:00:00Z``."""
-    return datetime.fromtimestamp(int(at), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def seconds(when: str) -> int:
-    """The inverse of ``stamp``; any ISO 8601 time with a zone is read."""
-    return int(datetime.fromisoformat(when.replace("Z", "+00:00")).timestamp())

@@ -16,7 +16,8 @@ from starlette.responses import PlainTextResponse, RedirectResponse, Response
 
 from app.devhub import auth, refs
 from app.devhub.errors import Refused, not_found
-from app.devhub.git import ENVIRONMENT, LIMITS, ZERO, Ref
+from app.devhub.git import ENVIRONMENT, LIMITS
+from app.devhub.gitobjects import ZERO, Ref
 from app.devhub.hub import Hub
 from app.devhub.records import Repository
 from sandbox import process

@@ -10,7 +10,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from app.devhub.faults import Faults
-from app.devhub.git import GitRepository, stamp
+from app.devhub.git import GitRepository
+from app.devhub.gitobjects import stamp
 from app.devhub.records import FormerName, Repository, User
 from app.devhub.store import Store
 

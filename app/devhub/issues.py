@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from app.devhub.auth import LEVELS, Actor, permission_of
-from app.devhub.errors import Moved, Refused, invalid, not_found
+from app.devhub.errors import Moved, Refused, invalid, known
 from app.devhub.events import announce
 from app.devhub.hub import Hub
 from app.devhub.records import Comment, FormerIssue, Issue, Label, Pull, Reaction, Repository, User
@@ -43,9 +43,7 @@ def numbered(hub: Hub, repository: Repository, number: int) -> Issue:
     found = hub.store.first(Issue, repository_id=repository.id, number=number)
     if found is not None:
         return found
-    former = hub.store.first(FormerIssue, repository_id=repository.id, number=number)
-    if former is None:
-        raise not_found()
+    former = known(hub.store.first(FormerIssue, repository_id=repository.id, number=number))
     if former.now_id is None:
         raise Refused(410, "This issue was deleted")
     now = hub.store.get(Issue, former.now_id)

@@ -8,9 +8,9 @@ from typing import Any
 
 from app.devhub import issues
 from app.devhub.auth import Actor, permission_of
-from app.devhub.errors import Refused, invalid, not_found
+from app.devhub.errors import Refused, invalid, known
 from app.devhub.events import announce
-from app.devhub.git import Person
+from app.devhub.gitobjects import Person
 from app.devhub.hub import Hub
 from app.devhub.records import Issue, Pull, Repository
 from app.devhub.shapes import commits as commit_shapes
@@ -20,10 +20,7 @@ from app.devhub.shapes.accounts import user
 
 def numbered(hub: Hub, repository: Repository, number: int) -> Pull:
     """The pull request with this number; 404 without one."""
-    found = hub.store.first(Pull, repository_id=repository.id, number=number)
-    if found is None:
-        raise not_found()
-    return found
+    return known(hub.store.first(Pull, repository_id=repository.id, number=number))
 
 
 def issue_of(hub: Hub, pull: Pull) -> Issue:

@@ -8,11 +8,12 @@ from app.devhub import issues, pulls
 from app.devhub.auth import LEVELS, Actor, granted, permission_of
 from app.devhub.errors import Refused
 from app.devhub.events import announce
-from app.devhub.git import EMPTY_TREE, ZERO, Commit, FileDiff
+from app.devhub.git import EMPTY_TREE
+from app.devhub.gitobjects import ZERO, Commit, FileDiff
 from app.devhub.hub import Hub
 from app.devhub.records import Issue, Pull, Repository
-from app.devhub.shapes import commits as shapes
 from app.devhub.shapes.accounts import Json
+from sandbox.text import sound
 
 HEADS = "refs/heads/"
 TAGS = "refs/tags/"
@@ -102,7 +103,7 @@ def _announce(hub: Hub, repository: Repository, actor: Actor, ref: str, before: 
     if made_or_gone:
         kind = "branch" if ref.startswith(HEADS) else "tag"
         name = ref.removeprefix(HEADS).removeprefix(TAGS)
-        about: Json = {"ref": shapes.shown(name), "ref_type": kind, "pusher_type": "user"}
+        about: Json = {"ref": sound(name), "ref_type": kind, "pusher_type": "user"}
         if made_or_gone == "create":
             about |= {"master_branch": repository.default_branch, "description": repository.description}
         announce(hub, made_or_gone, None, repository, actor.user, lambda: about)
@@ -116,7 +117,7 @@ def _push(hub: Hub, repository: Repository, actor: Actor, ref: str, before: str,
     new = git.log(tip, since=known)[:20][::-1] if tip and known and known != tip else []
     html = hub.web(f"/{hub.full_name(repository)}")
     return {
-        "ref": shapes.shown(ref),
+        "ref": sound(ref),
         "before": before,
         "after": after,
         "created": before == ZERO,
@@ -133,14 +134,14 @@ def _push(hub: Hub, repository: Repository, actor: Actor, ref: str, before: str,
 def _pushed(hub: Hub, repository: Repository, commit: Commit) -> Json:
     files = hub.git(repository).diff(commit.parents[0] if commit.parents else EMPTY_TREE, commit.sha)
     people = {
-        name: {"name": shapes.shown(person.name), "email": shapes.shown(person.email), "date": person.date}
+        name: {"name": sound(person.name), "email": sound(person.email), "date": person.date}
         for name, person in (("author", commit.author), ("committer", commit.committer))
     }
     return {
         "id": commit.sha,
         "tree_id": commit.tree,
         "distinct": True,
-        "message": shapes.shown(commit.message),
+        "message": sound(commit.message),
         "timestamp": commit.committer.date,
         "url": hub.web(f"/{hub.full_name(repository)}/commit/{commit.sha}"),
         **people,
@@ -153,7 +154,7 @@ def _pushed(hub: Hub, repository: Repository, commit: Commit) -> Json:
 def _paths(files: list[FileDiff], *status: str) -> list[str]:
     """Paths of the files that changed in these ways; a rename takes the old name away."""
     old = "removed" in status
-    return [shapes.shown((old and file.previous) or file.path) for file in files if file.status in status]
+    return [sound((old and file.previous) or file.path) for file in files if file.status in status]
 
 
 def _follow(hub: Hub, repository: Repository, actor: Actor, branch: str, before: str, after: str) -> None:

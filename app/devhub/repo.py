@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
-from app.devhub import auth, checks, events, identity, issues, people, pulls, refs, reviews
-from app.devhub.git import ZERO, FileDiff, Person, TreeChange, text
+from app.devhub import auth, checks, events, identity, issues, people, pulls, refs, reviews, seen
+from app.devhub.gitobjects import ZERO, Person, TreeChange, text
 from app.devhub.hub import Hub
 from app.devhub.records import (
     Artifact,
@@ -16,60 +15,17 @@ from app.devhub.records import (
     Comment,
     Issue,
     Pull,
-    Reaction,
     Repository,
     Review,
     ReviewComment,
     User,
     WorkflowRun,
 )
+from app.devhub.seen import SeenComment, SeenIssue, SeenPull
 from app.devhub.shapes import accounts
-from app.devhub.shapes import pulls as pull_shapes
 
 Files = Mapping[str, bytes | str | None]
 """Path to content; ``None`` takes the file away."""
-
-
-@dataclass(frozen=True)
-class SeenComment:
-    id: int
-    author: str
-    body: str
-    created_at: str
-    updated_at: str
-    reactions: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class SeenIssue:
-    """An issue or the issue side of a pull request."""
-
-    id: int
-    number: int
-    author: str
-    title: str
-    body: str | None
-    state: str
-    labels: tuple[str, ...]
-    reactions: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class SeenPull:
-    id: int
-    number: int
-    author: str
-    title: str
-    body: str | None
-    state: str
-    labels: tuple[str, ...]
-    draft: bool
-    merged: bool
-    head_ref: str
-    head_sha: str
-    base_ref: str
-    commits: tuple[str, ...]
-    files: tuple[FileDiff, ...]
 
 
 class Repo:
@@ -316,37 +272,11 @@ class Repo:
         return issues.numbered(self._hub, self.record, number)
 
     def issue(self, number: int) -> SeenIssue:
-        found = self._issue(number)
-        return SeenIssue(
-            id=found.id,
-            number=number,
-            author=self._login(found.user_id),
-            title=found.title,
-            body=found.body,
-            state=found.state,
-            labels=tuple(label.name for label in issues.labels_of(self._hub, found)),
-            reactions=self._reactions("issues", found.id),
-        )
+        return seen.issue(self._hub, self._issue(number))
 
     def comments(self, number: int) -> list[SeenComment]:
         """Comments on an issue or a pull request, oldest first."""
-        return [
-            SeenComment(
-                found.id,
-                self._login(found.user_id),
-                found.body,
-                found.created_at,
-                found.updated_at,
-                self._reactions("comments", found.id),
-            )
-            for found in self._hub.store.find(Comment, issue_id=self._issue(number).id)
-        ]
-
-    def _login(self, user_id: int) -> str:
-        return self._hub.store.get(User, user_id).login
-
-    def _reactions(self, subject: str, id: int) -> tuple[str, ...]:
-        return tuple(found.content for found in self._hub.store.find(Reaction, subject=subject, subject_id=id))
+        return seen.comments(self._hub, self._issue(number))
 
     # ── pull requests ────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -379,32 +309,17 @@ class Repo:
     def merge_pull(self, number: int, *, by: str | None = None) -> str:
         """Merge with a merge commit; the answer is its id."""
         with self._hub.store.transaction():
-            pull = pulls.numbered(self._hub, self.record, number)
-            return refs.merge_pull(self._hub, pull, self._actor(by))
+            return refs.merge_pull(self._hub, self._pull(number), self._actor(by))
 
     def pull(self, number: int) -> SeenPull:
-        found = pulls.numbered(self._hub, self.record, number)
-        side = self.issue(number)
-        return SeenPull(
-            id=found.id,
-            number=number,
-            author=side.author,
-            title=side.title,
-            body=side.body,
-            state=side.state,
-            labels=side.labels,
-            draft=found.draft,
-            merged=found.merged_at is not None,
-            head_ref=found.head_ref,
-            head_sha=found.head_sha,
-            base_ref=found.base_ref,
-            commits=tuple(pull_shapes.commits_of(self._hub, found)),
-            files=tuple(pull_shapes.files_of(self._hub, found)),
-        )
+        return seen.pull(self._hub, self._pull(number))
+
+    def _pull(self, number: int) -> Pull:
+        return pulls.numbered(self._hub, self.record, number)
 
     def pulls(self) -> list[SeenPull]:
         """All pull requests, open and closed, oldest first."""
-        return [self.pull(found.number) for found in self._hub.store.find(Pull, repository_id=self.id)]
+        return [seen.pull(self._hub, found) for found in self._hub.store.find(Pull, repository_id=self.id)]
 
     def review(
         self, number: int, body: str, *, event: str = "COMMENT", lines: Sequence[tuple[str, int, str]] = (), by: str
@@ -416,7 +331,7 @@ class Repo:
             lines: path, line of the new version, and what is said there.
         """
         with self._hub.store.transaction():
-            pull, actor = pulls.numbered(self._hub, self.record, number), self._actor(by)
+            pull, actor = self._pull(number), self._actor(by)
             review = reviews.submit(self._hub, pull, actor, event=event, body=body, commit_id=None)
             for path, line, words in lines:
                 place = reviews.Place(path, line)
@@ -426,19 +341,19 @@ class Repo:
     def comment_on_line(self, number: int, path: str, line: int, body: str, *, by: str) -> int:
         """Comment on a line of a pull request outside of a review; the answer is the comment's id."""
         with self._hub.store.transaction():
-            pull, place = pulls.numbered(self._hub, self.record, number), reviews.Place(path, line)
+            pull, place = self._pull(number), reviews.Place(path, line)
             return reviews.comment(self._hub, pull, self._actor(by), body=body, place=place, commit_id=None).id
 
     def reviewers(self, number: int) -> list[str]:
         """Logins of those who have been asked for a review and have not given it."""
-        return [self._login(id) for id in pulls.numbered(self._hub, self.record, number).reviewer_ids]
+        return [self._hub.store.get(User, id).login for id in self._pull(number).reviewer_ids]
 
     def line_comments(self, number: int) -> list[ReviewComment]:
         """Comments on lines of a pull request, oldest first."""
-        return self._hub.store.find(ReviewComment, pull_id=pulls.numbered(self._hub, self.record, number).id)
+        return self._hub.store.find(ReviewComment, pull_id=self._pull(number).id)
 
     def reviews(self, number: int) -> list[Review]:
-        return self._hub.store.find(Review, pull_id=pulls.numbered(self._hub, self.record, number).id)
+        return self._hub.store.find(Review, pull_id=self._pull(number).id)
 
     # ── checks and workflows ─────────────────────────────────────────────────────────────────────────────────────
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from app.devhub.auth import Actor
-from app.devhub.errors import Refused, not_found
+from app.devhub.errors import Refused, known, not_found
 from app.devhub.git import GitRepository
 from app.devhub.hub import Hub
-from app.devhub.records import Repository
+from app.devhub.records import Record, Repository
+
+R = TypeVar("R", bound=Record)
 
 JSON = "application/json; charset=utf-8"
 
@@ -119,6 +121,17 @@ class Call:
         if not value.isascii() or not value.isdigit() or len(value) > 18:
             raise not_found()
         return int(value)
+
+    def commit(self, revision: str) -> str:
+        """The id of the commit that a branch, a tag or an id stands for."""
+        sha = self.git.resolve(revision)
+        if sha is None:
+            raise Refused(422, f"No commit found for SHA: {revision}")
+        return sha
+
+    def own(self, kind: type[R], name: str) -> R:
+        """The record of the repository whose id is in the path."""
+        return known(self.hub.store.first(kind, id=self.number(name), repository_id=self.repository.id))
 
 
 Handler = Callable[[Call], "Answer | Page"]

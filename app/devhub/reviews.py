@@ -9,7 +9,7 @@ from app.devhub import issues
 from app.devhub.auth import Actor
 from app.devhub.errors import Refused, invalid
 from app.devhub.events import announce
-from app.devhub.git import FileDiff
+from app.devhub.gitobjects import FileDiff
 from app.devhub.hub import Hub
 from app.devhub.records import Pull, Repository, Review, ReviewComment
 from app.devhub.shapes import pulls as shapes

@@ -20,7 +20,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from app.devhub import auth, git_http, graphql, identity, issues, manifests
-from app.devhub.errors import DOCS, Moved, Refused, forbidden, not_found
+from app.devhub.errors import DOCS, Moved, Refused, forbidden, known, not_found
 from app.devhub.hub import API, Hub
 from app.devhub.limits import RateLimit
 from app.devhub.pages import pages
@@ -106,9 +106,7 @@ class RestApi:
         found = BY_ID.match(path)
         if not found:
             return path
-        repository = self._hub.store.first(Repository, id=int(found[1]))
-        if repository is None:
-            raise not_found()
+        repository = known(self._hub.store.first(Repository, id=int(found[1])))
         return f"/repos/{self._hub.full_name(repository)}{path[found.end() :]}"
 
     @staticmethod

@@ -5,7 +5,8 @@ from __future__ import annotations
 import httpx
 
 from agent.types import Outcome
-from app.devhub.repo import Repo, SeenPull
+from app.devhub.repo import Repo
+from app.devhub.seen import SeenPull
 from tests.flow import scripts
 from tests.flow.world import World, by_hand, outcome
 

@@ -23,7 +23,8 @@ from agent.types import ModelEndpoint, Outcome, RunResult
 from app.addresses import by_api
 from app.demo.scene import service_settings
 from app.devhub.devhub import AppKeys, DevHub
-from app.devhub.repo import Repo, SeenPull
+from app.devhub.repo import Repo
+from app.devhub.seen import SeenPull
 from app.jobs.store import JobStore
 from app.jobs.tables import sqlite_url
 from app.jobs.types import Job, JobState

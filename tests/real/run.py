@@ -31,7 +31,7 @@ sys.path.insert(0, str(CHECKOUT))
 
 from agent.types import START, RunResult, TestRun  # noqa: E402
 from app.devhub.devhub import DevHub, new_key  # noqa: E402
-from app.devhub.repo import SeenPull  # noqa: E402
+from app.devhub.seen import SeenPull  # noqa: E402
 from app.devhub.serving import serving  # noqa: E402
 from app.jobs.types import Job  # noqa: E402
 from tests.flow.world import World, call, world  # noqa: E402

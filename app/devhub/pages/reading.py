@@ -8,14 +8,16 @@ from typing import Any
 from starlette.responses import RedirectResponse, Response
 
 from app.devhub import checks, issues, pulls, refs
-from app.devhub.errors import Refused, not_found
-from app.devhub.git import EMPTY_TREE, Entry
+from app.devhub.errors import Refused, known, not_found
+from app.devhub.git import EMPTY_TREE
+from app.devhub.gitobjects import Entry
 from app.devhub.pages import views
 from app.devhub.pages.markdown import render
 from app.devhub.pages.visit import SAFE, Visit, repository_facts
 from app.devhub.records import CheckRun, Issue, Label, Repository, User
 from app.devhub.shapes import pulls as shapes
-from app.devhub.shapes.commits import encoded, shown
+from app.devhub.shapes.commits import encoded
+from sandbox.text import sound
 
 SUGGESTED_LABEL = "agent"
 TEXT = "text/plain; charset=utf-8"
@@ -112,16 +114,12 @@ def _chosen_line(visit: Visit) -> dict[str, Any] | None:
 
 
 def diff(visit: Visit) -> Response:
-    repository = visit.repository()
-    pull, git = pulls.numbered(visit.hub, repository, visit.part("number")), visit.hub.git(repository)
-    start = git.merge_base(pull.base_sha, pull.head_sha) or pull.base_sha
-    return Response(git.patch(start, pull.head_sha), media_type=TEXT, headers=SAFE)
+    pull = pulls.numbered(visit.hub, visit.repository(), visit.part("number"))
+    return Response(shapes.patch_of(visit.hub, pull), media_type=TEXT, headers=SAFE)
 
 
 def check(visit: Visit) -> Response:
-    run = visit.hub.store.first(CheckRun, id=visit.part("id"), repository_id=visit.repository().id)
-    if run is None:
-        raise not_found()
+    run = known(visit.hub.store.first(CheckRun, id=visit.part("id"), repository_id=visit.repository().id))
     return visit.show_in_repository("check.html", check=views.check(run), sha=run.head_sha)
 
 
@@ -131,14 +129,12 @@ def check(visit: Visit) -> Response:
 def commit(visit: Visit) -> Response:
     repository = visit.repository()
     git = visit.hub.git(repository)
-    sha = git.resolve(visit.part("sha"))
-    if sha is None:
-        raise not_found()
+    sha = known(git.resolve(visit.part("sha")))
     found = git.commit(sha)
     return visit.show_in_repository(
         "commit.html",
         commit=views.commit(visit.hub, repository, sha),
-        message=shown(found.message).partition("\n")[2].strip(),
+        message=sound(found.message).partition("\n")[2].strip(),
         files=views.files(git.diff(found.parents[0] if found.parents else EMPTY_TREE, sha)),
     )
 
@@ -159,7 +155,7 @@ def _items(visit: Visit, revision: str, entries: list[Entry]) -> list[tuple[str,
     here = f"/{visit.hub.full_name(visit.repository())}"
     made = []
     for entry in entries:
-        name = shown(entry.path.rsplit("/", 1)[-1])
+        name = sound(entry.path.rsplit("/", 1)[-1])
         to = f"{here}/{entry.type}/{encoded(revision)}/{encoded(entry.path)}"
         made.append((f"{name}/" if entry.type == "tree" else name, "" if entry.type == "commit" else to))
     return made
@@ -201,9 +197,7 @@ def style(visit: Visit) -> Response:
 
 def avatar(visit: Visit) -> Response:
     """A letter on a colour."""
-    user = visit.hub.store.first(User, id=visit.part("id"))
-    if user is None:
-        raise not_found()
+    user = known(visit.hub.store.first(User, id=visit.part("id")))
     hue, letter = user.id * 67 % 360, user.login[:1].upper()
     svg = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 40 40"><rect width="40" height="40" rx="20" '

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from app.devhub import issues, pulls
-from app.devhub.git import FileDiff
+from app.devhub.gitobjects import FileDiff
 from app.devhub.hub import Hub
 from app.devhub.pages.markdown import render
 from app.devhub.records import (
@@ -23,7 +23,8 @@ from app.devhub.records import (
     User,
 )
 from app.devhub.shapes import pulls as shapes
-from app.devhub.shapes.commits import shown, verification
+from app.devhub.shapes.commits import verification
+from sandbox.text import sound
 
 EMOJI = {"+1": "👍", "-1": "👎", "laugh": "😄", "confused": "😕", "heart": "❤️", "hooray": "🎉"}
 EMOJI |= {"rocket": "🚀", "eyes": "👀"}
@@ -263,8 +264,8 @@ def commit(hub: Hub, repository: Repository, sha: str) -> CommitLine:
     found = hub.git(repository).commit(sha)
     return CommitLine(
         sha=sha,
-        subject=shown(found.message).split("\n", 1)[0],
-        author=shown(found.author.name),
+        subject=sound(found.message).split("\n", 1)[0],
+        author=sound(found.author.name),
         at=found.author.date,
         verified=bool(verification(hub, repository, sha)["verified"]),
     )
@@ -273,8 +274,8 @@ def commit(hub: Hub, repository: Repository, sha: str) -> CommitLine:
 def files(found: Iterable[FileDiff]) -> list[File]:
     return [
         File(
-            path=shown(file.path),
-            previous=shown(file.previous) if file.previous else None,
+            path=sound(file.path),
+            previous=sound(file.previous) if file.previous else None,
             status=file.status,
             additions=file.additions,
             deletions=file.deletions,

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 
 from app.devhub import auth, issues
-from app.devhub.errors import Moved, Refused, not_found
+from app.devhub.errors import Moved, Refused, known
 from app.devhub.hub import Hub
 from app.devhub.records import Issue, Repository, User
 
@@ -60,9 +60,7 @@ class Visit:
         owner, name = self.part("owner"), self.part("repo")
         found = self.hub.repository(owner, name)
         if found is None:
-            renamed = self.hub.renamed(owner, name)
-            if renamed is None:
-                raise not_found()
+            renamed = known(self.hub.renamed(owner, name))
             raise Moved(f"/{self.hub.full_name(renamed)}{self.request.url.path[len(f'/{owner}/{name}') :]}")
         return found
 

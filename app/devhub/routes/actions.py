@@ -26,10 +26,7 @@ def _workflow(call: Call) -> Workflow:
     """By id or by file name; it must be on the default branch."""
     wanted = call.path["workflow_id"]
     if wanted.isascii() and wanted.isdigit():
-        found = call.hub.store.first(Workflow, id=call.number("workflow_id"), repository_id=call.repository.id)
-        if found is None:
-            raise not_found()
-        return found
+        return call.own(Workflow, "workflow_id")
     path = f"{FOLDER}/{wanted}"
     head = call.git.resolve(f"refs/heads/{call.repository.default_branch}")
     if head is None or call.git.at(head, path) is None:
@@ -83,15 +80,8 @@ def dispatch(call: Call) -> Answer:
 # ── runs ─────────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _run(call: Call) -> WorkflowRun:
-    found = call.hub.store.first(WorkflowRun, id=call.number("run_id"), repository_id=call.repository.id)
-    if found is None:
-        raise not_found()
-    return found
-
-
 def get_run(call: Call) -> Answer:
-    return Answer(shapes.workflow_run(call.hub, _run(call)))
+    return Answer(shapes.workflow_run(call.hub, call.own(WorkflowRun, "run_id")))
 
 
 def list_runs(call: Call) -> Page:
@@ -127,7 +117,7 @@ def _made_in(span: str | None, when: str) -> bool:
 
 
 def cancel(call: Call) -> Answer:
-    run = _run(call)
+    run = call.own(WorkflowRun, "run_id")
     if run.status == "completed":
         raise Refused(409, "Cannot cancel a workflow run that is completed.")
     checks.finish_run(call.hub, run.id, "cancelled", {})
@@ -142,7 +132,7 @@ def list_artifacts(call: Call) -> Page:
 
 
 def list_run_artifacts(call: Call) -> Page:
-    return _artifacts(call, call.hub.store.find(Artifact, run_id=_run(call).id))
+    return _artifacts(call, call.hub.store.find(Artifact, run_id=call.own(WorkflowRun, "run_id").id))
 
 
 def _artifacts(call: Call, found: list[Artifact]) -> Page:
@@ -150,20 +140,13 @@ def _artifacts(call: Call, found: list[Artifact]) -> Page:
     return Page(kept[::-1], lambda artifact: shapes.artifact(call.hub, artifact), key="artifacts")
 
 
-def _artifact(call: Call) -> Artifact:
-    found = call.hub.store.first(Artifact, id=call.number("artifact_id"), repository_id=call.repository.id)
-    if found is None:
-        raise not_found()
-    return found
-
-
 def get_artifact(call: Call) -> Answer:
-    return Answer(shapes.artifact(call.hub, _artifact(call)))
+    return Answer(shapes.artifact(call.hub, call.own(Artifact, "artifact_id")))
 
 
 def download(call: Call) -> Answer:
     """Where the archive is: a link that is good for a minute and needs no token."""
-    artifact = _artifact(call)
+    artifact = call.own(Artifact, "artifact_id")
     if call.path["archive_format"] != "zip":
         raise not_found()
     if artifact.expires_at < call.hub.stamp():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from app.devhub import auth, webhooks
-from app.devhub.errors import Refused, not_found
+from app.devhub.errors import Refused, known, not_found
 from app.devhub.records import App, Delivery, Installation, Repository, Token
 from app.devhub.rest import Answer, Call, Operation, Page
 from app.devhub.shapes import accounts, hooks
@@ -27,10 +27,7 @@ def list_installations(call: Call) -> Page:
 
 
 def _installation(call: Call) -> Installation:
-    found = call.hub.store.first(Installation, id=call.number("installation_id"), app_id=_app(call).id)
-    if found is None:
-        raise not_found()
-    return found
+    return known(call.hub.store.first(Installation, id=call.number("installation_id"), app_id=_app(call).id))
 
 
 def get_installation(call: Call) -> Answer:
@@ -150,10 +147,7 @@ def list_deliveries(call: Call) -> Page:
 
 def _delivery(call: Call) -> Delivery:
     id = call.number("delivery_id")
-    found = next((item for item in _made(call) if item.id == id), None)
-    if found is None:
-        raise not_found()
-    return found
+    return known(next((item for item in _made(call) if item.id == id), None))
 
 
 def get_delivery(call: Call) -> Answer:

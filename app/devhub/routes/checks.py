@@ -7,7 +7,7 @@ from typing import Any
 
 from app.devhub import checks
 from app.devhub.auth import Actor
-from app.devhub.errors import Refused, invalid, not_found
+from app.devhub.errors import Refused, invalid
 from app.devhub.records import CheckRun, Status
 from app.devhub.rest import Answer, Body, Call, Page, read, write
 from app.devhub.shapes import checks as shapes
@@ -22,13 +22,6 @@ CONCLUSIONS = (
 TEXT_LIMIT = 65_535
 ANNOTATIONS = 50
 """Annotations in one request; more need more requests, which add to the run."""
-
-
-def _run(call: Call) -> CheckRun:
-    found = call.hub.store.first(CheckRun, id=call.number("check_run_id"), repository_id=call.repository.id)
-    if found is None:
-        raise not_found()
-    return found
 
 
 def _app(call: Call) -> Actor:
@@ -55,7 +48,7 @@ def create_run(call: Call) -> Answer:
 
 
 def change_run(call: Call) -> Answer:
-    actor, old = _app(call), _run(call)
+    actor, old = _app(call), call.own(CheckRun, "check_run_id")
     if old.app_id != actor.app_id:
         raise Refused(403, "Invalid app_id - check run can only be modified by the GitHub App that created it.")
     new = _updated(call, old)
@@ -127,17 +120,17 @@ def _annotation(item: Body) -> dict[str, Any]:
 
 
 def get_run(call: Call) -> Answer:
-    return Answer(shapes.check_run(call.hub, _run(call)))
+    return Answer(shapes.check_run(call.hub, call.own(CheckRun, "check_run_id")))
 
 
 def list_annotations(call: Call) -> Page:
-    run = _run(call)
+    run = call.own(CheckRun, "check_run_id")
     return Page(run.annotations, lambda given: shapes.annotation(call.hub, run, given))
 
 
 def list_runs(call: Call) -> Page:
     """Runs of a commit; of those with one name, the newest only, unless ``filter=all``."""
-    sha, query = _commit(call), call.query
+    sha, query = call.commit(call.path["ref"]), call.query
     found = call.hub.store.find(CheckRun, repository_id=call.repository.id, head_sha=sha)
     kept = [
         run
@@ -149,13 +142,6 @@ def list_runs(call: Call) -> Page:
     if query.get("filter", "latest") == "latest":
         kept = list({(run.app_id, run.name): run for run in kept}.values())
     return Page(kept[::-1], lambda run: shapes.check_run(call.hub, run), key="check_runs")
-
-
-def _commit(call: Call) -> str:
-    sha = call.git.resolve(call.path["ref"])
-    if sha is None:
-        raise Refused(422, f"No commit found for SHA: {call.path['ref']}")
-    return sha
 
 
 # ── statuses ─────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -184,12 +170,12 @@ def create_status(call: Call) -> Answer:
 
 
 def list_statuses(call: Call) -> Page:
-    found = call.hub.store.find(Status, repository_id=call.repository.id, sha=_commit(call))
+    found = call.hub.store.find(Status, repository_id=call.repository.id, sha=call.commit(call.path["ref"]))
     return Page(found[::-1], lambda status: shapes.status(call.hub, status))
 
 
 def get_combined(call: Call) -> Answer:
-    sha = _commit(call)
+    sha = call.commit(call.path["ref"])
     found = call.hub.store.find(Status, repository_id=call.repository.id, sha=sha)
     latest = list({status.context: status for status in found}.values())
     return Answer(shapes.combined(call.hub, call.repository, sha, latest))

@@ -2,38 +2,30 @@
 
 from __future__ import annotations
 
-from app.devhub.errors import Refused, not_found
+from app.devhub.errors import Refused, known, not_found
 from app.devhub.git import EMPTY_TREE
 from app.devhub.hub import Hub
 from app.devhub.records import Repository
 from app.devhub.rest import Answer, Call, Page, read
 from app.devhub.shapes import commits as shapes
 from app.devhub.shapes.accounts import Json
+from sandbox.text import sound
 
 REPO = "/repos/{owner}/{repo}"
 DIFF = "application/vnd.github.diff; charset=utf-8"
-
-
-def _resolve(call: Call, revision: str) -> str:
-    sha = call.git.resolve(revision)
-    if sha is None:
-        raise Refused(422, f"No commit found for SHA: {revision}")
-    return sha
 
 
 def list_commits(call: Call) -> Page:
     """Newest first, from ``sha`` (the default branch), of ``path``."""
     if not call.git.refs():
         raise Refused(409, "Git Repository is empty.")
-    start = call.git.resolve(call.query.get("sha") or call.repository.default_branch)
-    if start is None:
-        raise not_found()
+    start = known(call.git.resolve(call.query.get("sha") or call.repository.default_branch))
     found = call.git.log(start, path=call.query.get("path"))
     return Page(found, lambda sha: shapes.commit(call.hub, call.repository, call.git.commit(sha)))
 
 
 def get_commit(call: Call) -> Answer:
-    sha = _resolve(call, call.path["ref"])
+    sha = call.commit(call.path["ref"])
     commit = call.git.commit(sha)
     start = commit.parents[0] if commit.parents else EMPTY_TREE
     if "diff" in call.accept:
@@ -58,7 +50,7 @@ def _branch(call: Call, name: str) -> Json:
     assert sha is not None
     url = call.hub.api(f"/repos/{call.hub.full_name(call.repository)}/commits/{sha}")
     return {
-        "name": shapes.shown(name),
+        "name": sound(name),
         "commit": {"sha": sha, "url": url},
         "protected": name in call.repository.protected,
     }
@@ -77,7 +69,7 @@ def _full_branch(hub: Hub, repository: Repository, name: str, sha: str) -> Json:
     protected = name in repository.protected
     protection = hub.api(f"/repos/{path}/protection")
     return {
-        "name": shapes.shown(name),
+        "name": sound(name),
         "commit": shapes.commit(hub, repository, hub.git(repository).commit(sha)),
         "_links": {"self": hub.api(f"/repos/{path}"), "html": hub.web(f"/{hub.full_name(repository)}/tree/{name}")},
         "protected": protected,
@@ -142,9 +134,7 @@ def get_contents(call: Call) -> Answer:
         raise Refused(404, f"No commit found for the ref {revision}")
     if not path:
         return _folder(call, call.git.commit(sha).tree, "", revision)
-    entry = call.git.at(sha, path)
-    if entry is None:
-        raise not_found()
+    entry = known(call.git.at(sha, path))
     if entry.type == "tree":
         return _folder(call, entry.sha, f"{path}/", revision)
     if "raw" in call.accept and entry.type == "blob":

@@ -8,11 +8,12 @@ import re
 from typing import Any
 
 from app.devhub import pulls, refs
-from app.devhub.errors import Refused, forbidden, not_found
-from app.devhub.git import SHA, ZERO, Person, Ref, TreeChange, seconds, stamp
+from app.devhub.errors import Refused, forbidden, known, not_found
+from app.devhub.gitobjects import SHA, ZERO, Person, Ref, TreeChange, seconds, stamp
 from app.devhub.records import SignedCommit
 from app.devhub.rest import Answer, Body, Call, read, write
 from app.devhub.shapes import commits as shapes
+from sandbox.text import sound
 
 GIT = "/repos/{owner}/{repo}/git"
 MODES = {"100644": "blob", "100755": "blob", "040000": "tree", "160000": "commit", "120000": "blob"}
@@ -112,9 +113,7 @@ def _check_removed(call: Call, base: str | None, changes: list[TreeChange]) -> N
 def get_tree(call: Call) -> Answer:
     _not_empty(call)
     name = call.path["tree_sha"]
-    sha = call.git.resolve(name, "tree")
-    if sha is None:
-        raise not_found()
+    sha = known(call.git.resolve(name, "tree"))
     entries = call.git.tree(sha, recursive="recursive" in call.query)
     cut = len(entries) > TREE_LIMIT
     return Answer(shapes.tree(call.hub, call.repository, sha, entries[:TREE_LIMIT], truncated=cut))
@@ -178,9 +177,7 @@ def _full(call: Call) -> str:
 
 def get_ref(call: Call) -> Answer:
     _not_empty(call)
-    found = call.git.ref(_full(call))
-    if found is None:
-        raise not_found()
+    found = known(call.git.ref(_full(call)))
     return Answer(shapes.ref(call.hub, call.repository, found))
 
 
@@ -203,7 +200,7 @@ def create_ref(call: Call) -> Answer:
     _not_empty(call)
     git, name, sha = call.git, call.body.required("ref"), _target(call)
     if not name.startswith("refs/") or name.count("/") < 2 or not git.valid_ref(name):
-        raise Refused(422, f"{shapes.shown(name)} is not a valid ref name.")
+        raise Refused(422, f"{sound(name)} is not a valid ref name.")
     if name.startswith("refs/pull/"):
         raise Refused(422, "Reference name is reserved")
     if git.ref(name):

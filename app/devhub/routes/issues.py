@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.devhub import issues
-from app.devhub.errors import Refused, invalid, not_found
+from app.devhub.errors import Refused, invalid, known
 from app.devhub.records import Comment, Issue, Label, Reaction, ReviewComment, User
 from app.devhub.rest import Answer, Body, Call, Operation, Page, read, write
 from app.devhub.shapes import issues as shapes
@@ -150,9 +150,7 @@ def list_repository_labels(call: Call) -> Page:
 
 
 def get_label(call: Call) -> Answer:
-    label = issues.find_label(call.hub, call.repository, call.path["name"])
-    if label is None:
-        raise not_found()
+    label = known(issues.find_label(call.hub, call.repository, call.path["name"]))
     return Answer(shapes.label(call.hub, label))
 
 
@@ -170,13 +168,6 @@ def create_label(call: Call) -> Answer:
 
 
 # ── comments ─────────────────────────────────────────────────────────────────────────────────────────────────────
-
-
-def _comment(call: Call) -> Comment:
-    found = call.hub.store.first(Comment, id=call.number("comment_id"), repository_id=call.repository.id)
-    if found is None:
-        raise not_found()
-    return found
 
 
 def list_comments(call: Call) -> Page:
@@ -199,16 +190,16 @@ def create_comment(call: Call) -> Answer:
 
 
 def get_comment(call: Call) -> Answer:
-    return Answer(shapes.comment(call.hub, _comment(call)))
+    return Answer(shapes.comment(call.hub, call.own(Comment, "comment_id")))
 
 
 def change_comment(call: Call) -> Answer:
-    changed = issues.edit_comment(call.hub, _comment(call), call.caller, call.body.required("body"))
+    changed = issues.edit_comment(call.hub, call.own(Comment, "comment_id"), call.caller, call.body.required("body"))
     return Answer(shapes.comment(call.hub, changed))
 
 
 def delete_comment(call: Call) -> Answer:
-    issues.delete_comment(call.hub, _comment(call), call.caller)
+    issues.delete_comment(call.hub, call.own(Comment, "comment_id"), call.caller)
     return Answer(status=204)
 
 
@@ -222,14 +213,11 @@ def on_issue(call: Call) -> tuple[str, int]:
 
 
 def on_comment(call: Call) -> tuple[str, int]:
-    return "comments", _comment(call).id
+    return "comments", call.own(Comment, "comment_id").id
 
 
 def on_review_comment(call: Call) -> tuple[str, int]:
-    found = call.hub.store.first(ReviewComment, id=call.number("comment_id"), repository_id=call.repository.id)
-    if found is None:
-        raise not_found()
-    return "pulls/comments", found.id
+    return "pulls/comments", call.own(ReviewComment, "comment_id").id
 
 
 def _react(subject: Subject) -> Callable[[Call], Answer]:
@@ -257,9 +245,7 @@ def _reactions(subject: Subject) -> Callable[[Call], Page]:
 def _unreact(subject: Subject) -> Callable[[Call], Answer]:
     def unreact(call: Call) -> Answer:
         kind, id = subject(call)
-        found = call.hub.store.first(Reaction, id=call.number("reaction_id"), subject=kind, subject_id=id)
-        if found is None:
-            raise not_found()
+        found = known(call.hub.store.first(Reaction, id=call.number("reaction_id"), subject=kind, subject_id=id))
         call.hub.store.remove(found)
         return Answer(status=204)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.devhub.errors import forbidden, not_found
+from app.devhub.errors import forbidden, known
 from app.devhub.rest import Answer, Call, Operation
 from app.devhub.shapes import accounts
 
@@ -12,9 +12,7 @@ def meta(call: Call) -> Answer:
 
 
 def get_user(call: Call) -> Answer:
-    found = call.hub.user(call.path["username"])
-    if found is None:
-        raise not_found()
+    found = known(call.hub.user(call.path["username"]))
     return Answer(accounts.profile(call.hub, found))
 
 

@@ -54,9 +54,7 @@ def create_pull(call: Call) -> Answer:
 def get_pull(call: Call) -> Answer:
     pull = _pull(call)
     if "diff" in call.accept:
-        git = call.git
-        patch = git.patch(git.merge_base(pull.base_sha, pull.head_sha) or pull.base_sha, pull.head_sha)
-        return Answer(patch, type="application/vnd.github.diff; charset=utf-8")
+        return Answer(shapes.patch_of(call.hub, pull), type="application/vnd.github.diff; charset=utf-8")
     return Answer(shapes.pull(call.hub, pull))
 
 

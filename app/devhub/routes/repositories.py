@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.devhub.auth import permission_of
-from app.devhub.errors import not_found
+from app.devhub.errors import known
 from app.devhub.rest import Answer, Call, read
 from app.devhub.shapes import accounts
 
@@ -25,9 +25,7 @@ def _level(call: Call) -> str:
 
 def get_permission(call: Call) -> Answer:
     """A person's permission as of now; ``none`` for people who have none."""
-    user = call.hub.user(call.path["username"])
-    if user is None:
-        raise not_found()
+    user = known(call.hub.user(call.path["username"]))
     level = permission_of(call.hub.store, call.repository, user)
     shape = {
         **accounts.user(call.hub, user),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from app.devhub import pulls, reviews
-from app.devhub.errors import Refused, not_found
+from app.devhub.errors import Refused, known
 from app.devhub.records import Pull, Review, ReviewComment
 from app.devhub.rest import Answer, Body, Call, Page, read, write
 from app.devhub.routes.issues import on_review_comment, reactions
@@ -75,13 +75,6 @@ def list_asked(call: Call) -> Answer:
 # ── comments ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
-def _comment(call: Call) -> ReviewComment:
-    found = call.hub.store.first(ReviewComment, id=call.number("comment_id"), repository_id=call.repository.id)
-    if found is None:
-        raise not_found()
-    return found
-
-
 def list_comments(call: Call) -> Page:
     found = call.hub.store.find(ReviewComment, pull_id=_pull(call).id)
     return Page(found, lambda comment: shapes.review_comment(call.hub, comment))
@@ -107,26 +100,24 @@ def reply(call: Call) -> Answer:
 
 
 def _replied(call: Call, pull: Pull, parent_id: int) -> Answer:
-    parent = call.hub.store.first(ReviewComment, id=parent_id, pull_id=pull.id)
-    if parent is None:
-        raise not_found()
+    parent = known(call.hub.store.first(ReviewComment, id=parent_id, pull_id=pull.id))
     made = reviews.reply(call.hub, pull, call.caller, parent, call.body.required("body"))
     return Answer(shapes.review_comment(call.hub, made), 201)
 
 
 def get_comment(call: Call) -> Answer:
-    return Answer(shapes.review_comment(call.hub, _comment(call)))
+    return Answer(shapes.review_comment(call.hub, call.own(ReviewComment, "comment_id")))
 
 
 def change_comment(call: Call) -> Answer:
-    found = _comment(call)
+    found = call.own(ReviewComment, "comment_id")
     pull = call.hub.store.get(Pull, found.pull_id)
     changed = reviews.edit(call.hub, pull, call.caller, found, call.body.required("body"))
     return Answer(shapes.review_comment(call.hub, changed))
 
 
 def delete_comment(call: Call) -> Answer:
-    call.hub.store.remove(_comment(call))
+    call.hub.store.remove(call.own(ReviewComment, "comment_id"))
     return Answer(status=204)
 
 

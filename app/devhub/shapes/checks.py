@@ -10,6 +10,7 @@ from app.devhub.hub import Hub
 from app.devhub.records import Artifact, CheckRun, Pull, Repository, Status, Workflow, WorkflowRun
 from app.devhub.shapes import commits, pulls
 from app.devhub.shapes.accounts import Json, maybe_app, maybe_user, minimal_repository, node_id, repository
+from sandbox.text import sound
 
 
 def check_run(hub: Hub, found: CheckRun) -> Json:
@@ -149,7 +150,7 @@ def workflow_run(hub: Hub, found: WorkflowRun) -> Json:
         "head_commit": {
             "id": head.sha,
             "tree_id": head.tree,
-            "message": commits.shown(head.message),
+            "message": sound(head.message),
             "timestamp": head.committer.date,
             "author": {"name": head.author.name, "email": head.author.email},
             "committer": {"name": head.committer.name, "email": head.committer.email},

@@ -5,10 +5,12 @@ from __future__ import annotations
 import base64
 from urllib.parse import quote
 
-from app.devhub.git import Commit, Entry, FileDiff, GitRepository, Person, Ref, Tag
+from app.devhub.git import GitRepository
+from app.devhub.gitobjects import Commit, Entry, FileDiff, Person, Ref, Tag
 from app.devhub.hub import Hub
 from app.devhub.records import Repository, SignedCommit, User
 from app.devhub.shapes.accounts import Json, user
+from sandbox.text import sound
 
 UNSIGNED: Json = {"verified": False, "reason": "unsigned", "signature": None, "payload": None, "verified_at": None}
 
@@ -16,11 +18,6 @@ UNSIGNED: Json = {"verified": False, "reason": "unsigned", "signature": None, "p
 def encoded(path: str) -> str:
     """A path inside a URL; slashes stay."""
     return quote(path.encode("utf-8", "surrogateescape"), safe="/")
-
-
-def shown(text: str) -> str:
-    """Text for JSON, which has no room for bytes that are not UTF-8."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def object_node(kind: str, sha: str) -> str:
@@ -32,7 +29,7 @@ def _url(hub: Hub, repository: Repository, rest: str) -> str:
 
 
 def person(found: Person) -> Json:
-    return {"name": shown(found.name), "email": shown(found.email), "date": found.date}
+    return {"name": sound(found.name), "email": sound(found.email), "date": found.date}
 
 
 def verification(hub: Hub, repository: Repository, sha: str) -> Json:
@@ -54,7 +51,7 @@ def git_commit(hub: Hub, repository: Repository, found: Commit) -> Json:
         "author": person(found.author),
         "committer": person(found.committer),
         "tree": {"sha": found.tree, "url": _url(hub, repository, f"/git/trees/{found.tree}")},
-        "message": shown(found.message).rstrip("\n"),
+        "message": sound(found.message).rstrip("\n"),
         "parents": [
             {"sha": sha, "url": _url(hub, repository, f"/git/commits/{sha}"), "html_url": html + sha}
             for sha in found.parents
@@ -111,7 +108,7 @@ def changed_file(hub: Hub, repository: Repository, head: str, file: FileDiff) ->
     html = hub.web(f"/{hub.full_name(repository)}")
     shape: Json = {
         "sha": file.sha,
-        "filename": shown(file.path),
+        "filename": sound(file.path),
         "status": file.status,
         "additions": file.additions,
         "deletions": file.deletions,
@@ -123,15 +120,15 @@ def changed_file(hub: Hub, repository: Repository, head: str, file: FileDiff) ->
     if file.patch is not None:
         shape["patch"] = file.patch
     if file.previous is not None:
-        shape["previous_filename"] = shown(file.previous)
+        shape["previous_filename"] = sound(file.previous)
     return shape
 
 
 def ref(hub: Hub, repository: Repository, found: Ref) -> Json:
     kind = {"commit": "commits", "tag": "tags", "tree": "trees", "blob": "blobs"}[found.type]
     return {
-        "ref": shown(found.name),
-        "node_id": object_node("Ref", shown(found.name)),
+        "ref": sound(found.name),
+        "node_id": object_node("Ref", sound(found.name)),
         "url": _url(hub, repository, f"/git/{encoded(found.name)}"),
         "object": {
             "sha": found.sha,
@@ -151,7 +148,7 @@ def tree(hub: Hub, repository: Repository, sha: str, entries: list[Entry], *, tr
 
 
 def _entry(hub: Hub, repository: Repository, entry: Entry) -> Json:
-    shape: Json = {"path": shown(entry.path), "mode": entry.mode, "type": entry.type, "sha": entry.sha}
+    shape: Json = {"path": sound(entry.path), "mode": entry.mode, "type": entry.type, "sha": entry.sha}
     if entry.size is not None:
         shape["size"] = entry.size
     if entry.type != "commit":
@@ -165,7 +162,7 @@ def tag(hub: Hub, repository: Repository, found: Tag) -> Json:
         "tag": found.name,
         "sha": found.sha,
         "url": _url(hub, repository, f"/git/tags/{found.sha}"),
-        "message": shown(found.message),
+        "message": sound(found.message),
         "tagger": person(found.tagger),
         "object": {
             "sha": found.object,
@@ -202,8 +199,8 @@ def content(hub: Hub, repository: Repository, git: GitRepository, entry: Entry, 
     git_url = _url(hub, repository, f"/git/{'trees' if kind == 'dir' else 'blobs'}/{entry.sha}")
     raw = hub.web(f"/{hub.full_name(repository)}/raw/{encoded(revision)}/{path}")
     shape: Json = {
-        "name": shown(entry.path.rsplit("/", 1)[-1]),
-        "path": shown(entry.path),
+        "name": sound(entry.path.rsplit("/", 1)[-1]),
+        "path": sound(entry.path),
         "sha": entry.sha,
         "size": entry.size or 0,
         "url": url,

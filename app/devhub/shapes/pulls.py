@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.devhub.git import FileDiff
+from app.devhub.gitobjects import FileDiff
 from app.devhub.hub import Hub
 from app.devhub.records import Comment, Issue, Pull, Repository, Review, ReviewComment, User
 from app.devhub.shapes.accounts import Json, maybe_user, node_id, repository, user
@@ -104,9 +104,17 @@ def _base_head(hub: Hub, found: Pull) -> str:
 
 def files_of(hub: Hub, found: Pull) -> list[FileDiff]:
     """Changes since the branches parted."""
+    return hub.git(hub.store.get(Repository, found.repository_id)).diff(_parted(hub, found), found.head_sha)
+
+
+def patch_of(hub: Hub, found: Pull) -> bytes:
+    """The same as text."""
+    return hub.git(hub.store.get(Repository, found.repository_id)).patch(_parted(hub, found), found.head_sha)
+
+
+def _parted(hub: Hub, found: Pull) -> str:
     git = hub.git(hub.store.get(Repository, found.repository_id))
-    since = git.merge_base(found.base_sha, found.head_sha) or found.base_sha
-    return git.diff(since, found.head_sha)
+    return git.merge_base(found.base_sha, found.head_sha) or found.base_sha
 
 
 def commits_of(hub: Hub, found: Pull) -> list[str]:

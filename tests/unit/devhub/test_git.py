@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from app.devhub.git import EMPTY_TREE, ZERO, GitRepository, Person, TreeChange, seconds, stamp
+from app.devhub.git import EMPTY_TREE, GitRepository
+from app.devhub.gitobjects import ZERO, Person, TreeChange, seconds, stamp
 
 SOMEBODY = Person("Some <Body>\n", "some@example.com", "2026-01-02T03:04:05Z")
 
