@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from shlex import quote
@@ -43,6 +43,8 @@ _STAGES = {
     Stage.REPORT: "Writing it down",
 }
 _SYMBOLS = 10
+_DETAIL = 200
+_KEPT = ", as an earlier run measured it"
 GOOD = frozenset({Outcome.PROPOSED, Outcome.UPDATED, Outcome.ANSWERED, Outcome.PLANNED, Outcome.ALREADY_FIXED})
 
 
@@ -76,11 +78,13 @@ class Progress:
         elif kind == "test_run" and event["name"] in words.PARTS:
             self._now(words.PARTS[event["name"]])
         elif kind == "test_run":
-            run, kept = event["run"], ", as an earlier run measured it" if event.get("kept") else ""
-            said = words.SUITE[SuiteStatus(run["status"])]
-            self._console.print(f"    {said}: {run['passed']} passed, {words.failures(run)} failed{kept}")
+            self._console.print(f"    {escape(_suite(event['run']))}{_KEPT if event.get('kept') else ''}")
         elif kind == "check" and event["found"]:
             self._console.print(f"    {escape(event['tool'])}: {len(event['found']) + event['more']} new finding(s)")
+        elif kind == "note" and event.get("text") == "set-up command":
+            self._now("setting up what they need")
+        elif kind == "note" and event.get("text") == "test environment":
+            self._now("")
         elif kind == "decision" and event.get("part"):
             self._console.print(f"    {event['part']}: {'done' if event['accepted'] else 'not done, going on with it'}")
         elif kind == "decision" and event.get("problems"):
@@ -101,6 +105,13 @@ class Progress:
         if self._stage:
             self._console.print(f"  {self._stage} [dim]{time.monotonic() - self._since:.1f} s[/]")
         self._stage = ""
+
+
+def _suite(run: Mapping[str, Any]) -> str:
+    """How a run of tests ended: with counts, or why there are none."""
+    if run["passed"] or run["failed"]:
+        return f"{words.SUITE[SuiteStatus(run['status'])]}: {run['passed']} passed, {words.failures(run)} failed"
+    return cleaned(run["detail"]).partition("\n")[0][:_DETAIL] or words.SUITE[SuiteStatus(run["status"])]
 
 
 def result(

@@ -29,6 +29,18 @@ def test_what_is_to_be_copied_is_one_line_and_one_word_for_the_shell() -> None:
     assert f"this run: {folder}\n" in told
 
 
+def test_a_suite_without_counts_says_why_there_are_none() -> None:
+    printed = io.StringIO()
+    with display.progress(Terminal(file=printed, width=100)) as listener:
+        for detail, passed in (("they did not end\n…", 0), ("", 0), ("", 3)):
+            run = {"status": "timed_out", "detail": detail, "passed": passed, "failed": [], "more": 0}
+            listener({"kind": "test_run", "name": "baseline", "run": run, "kept": detail == ""})
+    first, second, third = (line.strip() for line in printed.getvalue().splitlines())
+    assert first == "they did not end"
+    assert second == "the tests ran out of time, as an earlier run measured it"
+    assert third == "the tests ran out of time: 3 passed, 0 failed, as an earlier run measured it"
+
+
 def _told(result: RunResult, *, applied: tuple[str, ...] = (), folder: Path = Path("/runs/1")) -> str:
     printed = io.StringIO()
     display.result(Terminal(file=printed, width=100), result, folder, applied, None)

@@ -65,6 +65,8 @@ def shown(result: RunResult) -> str:
         listener({"kind": "tool_result", "name": EVIL, "ok": False})
         listener({"kind": "check", "tool": EVIL, "found": [1], "more": 0})
         listener({"kind": "decision", "part": EVIL, "accepted": True})
+        suite = {"status": "not_run", "detail": EVIL, "passed": 0, "failed": [], "more": 0}
+        listener({"kind": "test_run", "name": "baseline", "run": suite})
     return out.getvalue()
 
 
