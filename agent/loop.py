@@ -135,7 +135,7 @@ class Turns:
     """Turns of a conversation in which the model may call tools.
 
     Args:
-        registry: what it may call.
+        registry: what it may call. It is shown what its plan has a use for; the reply that brings the plan may use all.
         context: what the tools work with; its ``draft`` moves on with every edit.
         warning: the prompt that tells it that the budget is nearly spent.
     """
@@ -152,7 +152,7 @@ class Turns:
         self._registry = registry
         self._context = context
         self._warning = warning
-        self._specs = tuple(tools.specs(registry))
+        self._specs = tuple(tools.specs(tools.offered(registry, context.plan)))
         self._seen: Counter[tuple[str, str, str]] = Counter()
 
     def ask(self, *, schema: JsonSchema | None = None, on_text: OnText | None = None) -> Reply:

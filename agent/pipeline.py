@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 
-from agent import answering, ask, brief, config, endings, judge, plan, planning, prompts, reading, tools, working
+from agent import answering, ask, brief, config, endings, judge, plan, planning, prompts, reading, working
 from agent.ask import NOBODY, Asker
 from agent.budget import Meter, load_prices
 from agent.context.semantic import Meaning, Semantic
@@ -214,7 +214,7 @@ def _plan(run: Run, conversation: Conversation, context: ToolContext) -> Finishe
     """The model's plan, with the work where it did both at once; or the plan that was approved or is to be revised."""
     spec = run.spec
     waits = spec.mode == "plan"
-    registry = PLANNING if waits else tools.offered(run.registry, None)
+    registry = PLANNING if waits else run.registry
     try:
         if spec.plan is None:
             return planning.make(conversation, registry, context)

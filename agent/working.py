@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from agent import brief, endings, judge, loop, prompts, review, tools
+from agent import brief, endings, judge, loop, prompts, review
 from agent.course import ENDS, Course, Event, State
 from agent.endings import Ending
 from agent.errors import GraftsmithError
@@ -27,7 +27,7 @@ def work(
     Args:
         finished: the work that came with the plan.
     """
-    if conversation.messages[-1].role == "assistant":
+    if finished is None and conversation.messages[-1].role == "assistant":
         conversation.say(prompts.render("work", progress=context.progress))
     return _Work(run, measure, conversation, context).to_its_end(finished)
 
@@ -64,7 +64,6 @@ class _Work:
         self._measure = measure
         self._conversation = conversation
         self._context = context
-        self._offered = tools.offered(run.registry, run.plan)
         self._course = Course(run.spec.budget.fix_rounds, alternative=bool(run.plan and run.plan.alternatives))
         self._best = _Best(run, context)
 
@@ -93,7 +92,7 @@ class _Work:
 
     def _attempt(self, finished: Finished | None) -> Finished:
         with self._run.stage(Stage.WORK), self._best.or_latest():
-            return finished or loop.work(self._conversation, self._offered, self._context)
+            return finished or loop.work(self._conversation, self._run.registry, self._context)
 
     def _unmeasured(self, said: Conclusion | StepDone) -> Ending | None:
         """The end of the run, where the model concludes that nothing is to be changed."""

@@ -59,6 +59,17 @@ def test_steps_are_done_in_their_order(desk: Desk, scripted: MakeModel) -> None:
     ]
 
 
+def test_the_first_step_may_be_done_with_the_plan(desk: Desk, scripted: MakeModel) -> None:
+    told = json.loads(plan(steps=STEPS)["content"])
+    model = scripted(
+        {"tool_calls": [call("plan", **told), EDIT, WRITE, done("test_total.py")]},
+        {"expect": "step 2: Triple, too", "tool_calls": [TRIPLE, TEST_TRIPLE, README, FINISH]},
+    )
+    result, decisions = ran(desk, model)
+    assert (result["outcome"], result["proven"], result["usage"]["calls"]) == ("proposed", True, 2)
+    assert [d["event"] for d in decisions] == ["step done", "accepted"]
+
+
 def test_who_can_do_all_at_once_marks_nothing(desk: Desk, scripted: MakeModel) -> None:
     model = scripted(plan(steps=STEPS), {"tool_calls": [EDIT, WRITE, TRIPLE, TEST_TRIPLE, README, FINISH]})
     result, _ = ran(desk, model)
