@@ -153,7 +153,7 @@ _BUILD = (
 
 def _of_other_code(evidence: Evidence) -> str:
     return (
-        f"{listed(evidence.unbuilt, _NAMED)} is compiled, and the test command builds nothing: the tests saw it as it "
+        f"{listed(evidence.unbuilt, _NAMED)} is compiled, and nothing built it: the tests saw it as it "
         f"was before, or not at all, and none of them got worse. {_shown(evidence)}"
     )
 

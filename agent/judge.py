@@ -84,23 +84,25 @@ def of_claim(claim: Claim, evidence: Evidence, plan: Plan | None, changed: Colle
         return (*found, *_shown_by_a_test(claim, comparison, changed))
     found += _proofs(evidence.proof)
     if not found and not evidence.turned and _wants_proof(plan, changed):
-        found.append(_unproven(final, evidence.unbuilt, changed))
+        found.append(_unproven(final, evidence, changed))
     return tuple(found)
 
 
-def _unproven(final: TestRun, unbuilt: Sequence[str], changed: Collection[str]) -> str:
+def _unproven(final: TestRun, evidence: Evidence, changed: Collection[str]) -> str:
     if not final.structured:
         return _NOTHING_TOLD
-    if unbuilt:
+    if evidence.unbuilt:
         return (
-            f"{listed(unbuilt, _SHOWN)} is compiled, and the test command builds nothing: the tests saw it as it was "
+            f"{listed(evidence.unbuilt, _SHOWN)} is compiled, and nothing builds it: the tests saw it as it was "
             "before, or not at all. Call `finish` with the claim `blocked`, and say that the command has to build it "
             "first, as in `python3 setup.py build_ext --inplace && pytest`."
         )
     ran = {test.partition("::")[0] for test in final.outcomes if "::" in test}
     idle = sorted(path for path in changed if is_test(path) and "test" in path.rsplit("/", 1)[-1] and path not in ran)
     if not (ran and idle):
-        return _NOTHING_TURNED
+        guards = [one.test for one in evidence.proof if one.guards]
+        told = f"Its tests pass on the unchanged code, too: {_names(guards)}. " if guards else ""
+        return f"{told}{_NOTHING_TURNED}"
     return (
         f"The test command does not reach {listed(idle, _SHOWN)}: no test of it ran, so nothing shows that the task is "
         "done. Put the test into a folder, or a file, that the command names."

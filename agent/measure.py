@@ -33,6 +33,8 @@ from agent.verify.inside import inner_tests, may_hold_tests
 from agent.verify.proof import prove, told_apart
 from agent.verify.static import Linters
 
+_BUILD_FIRST = "# what is compiled has to be built first, as by `pip install -e .`"
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -117,8 +119,13 @@ class Measure:
             final=final,
             comparison=comparison,
             integrity=integrity.check(draft.base, draft, plan),
-            unbuilt=unbuilt(self.harness.plan.line, draft.edits),
+            unbuilt=self._unbuilt(draft, final),
         )
+
+    def _unbuilt(self, draft: Draft, final: TestRun) -> tuple[str, ...]:
+        if final.status is SuiteStatus.NOT_RUN or self.harness.rebuilt(draft):
+            return ()
+        return unbuilt(self.harness.plan.line, draft.edits)
 
     def _compared(self, draft: Draft, run: TestRun, files: Collection[str] = ()) -> Comparison:
         """The base against ``run``, as far as it is about ``files`` where any are named."""
@@ -143,10 +150,11 @@ class Measure:
         proof, flips = told_apart(made, self.baseline.run)
         comparison = evidence.comparison.model_copy(update={"flaky": (*evidence.comparison.flaky, *flips)})
         command = self.harness.shown(draft, tuple(item.test for item in proof))
+        build = (_BUILD_FIRST,) if self.harness.rebuilt(draft) else ()
         told = {
             "comparison": comparison,
             "proof": proof,
-            "reproduce": (shlex.join(command),) if command else (),
+            "reproduce": (*build, shlex.join(command)) if command else (),
             "unbuilt": unseen(evidence.unbuilt, draft.edits, proof),
         }
         return evidence.model_copy(update=told)

@@ -242,9 +242,12 @@ def _harness(run: Run, workspace: Workspace, sandbox: Sandbox, own: Commands) ->
 
 
 def _baseline(run: Run, harness: Harness, base: BaseTree) -> Baseline:
-    """The tests of the base; where the user's own environment has the runner and not the project's dependencies, in one
-    that is installed."""
+    """The tests of the base; where the user's own environment has the runner and not the project's dependencies, or
+    another copy of the project, in one that is installed."""
     shelf = Shelf(Path(run.spec.cache_dir) / BASELINES)
+    if place := harness.astray():
+        ran = "so the tests ran in one that was installed" if harness.install() else "and none could be installed"
+        run.notes.append(f"In your own environment the tests would have seen {place} in place of this checkout, {ran}.")
     baseline = Baseline(harness, base.draft(), shelf)
     why = lacking(baseline.run)
     if why and harness.install():

@@ -140,6 +140,10 @@ class Harness:
         self._use(found)
         return True
 
+    def astray(self) -> str:
+        """From where else the tests would import the project, in the user's own environment; empty mostly."""
+        return "" if self.plan.absent else self._installer.astray(self.environment)
+
     def _use(self, environment: Environment) -> None:
         """From here on. What the tests may see of a set-up is in there, and not in the checkout."""
         self._environment = environment
@@ -192,9 +196,13 @@ class Harness:
         strange = [test for test in selection if test.startswith("-")]
         if strange:  # they come from a model, and a runner would take them for options
             return self._without_run(SuiteStatus.NOT_RUN, f"{strange[0]!r} is no test id and no test file")
+        try:
+            environment = self._fitting(draft)
+        except SetupFailed as error:
+            return self._without_run(SuiteStatus.NOT_RUN, error.what, log=error.why)
         invocation = TOOLCHAINS[self.plan.toolchain].invoke(self.plan, draft, selection, self._view)
         place, checkout = self._place(name), self._checkout(draft, fresh=fresh)
-        ran = self._execute(invocation, checkout, place, limits=self._within(wall_s))
+        ran = self._execute(invocation, environment, checkout, place, limits=self._within(wall_s))
         run, unexplained = ran.measured(
             TOOLCHAINS[self.plan.toolchain],
             draft,
@@ -233,7 +241,7 @@ class Harness:
         Returns:
             No reports where the run was stopped.
         """
-        environment = self.environment
+        environment = self._fitting(draft)
         plan = replace(self.plan, line=watch.line or self.plan.line)
         invocation = TOOLCHAINS[plan.toolchain].invoke(plan, draft, selection, self._view)
         place = self._place("watched")
@@ -245,7 +253,7 @@ class Harness:
         paths = {name: ":".join(filter(None, (first, known.get(name)))) for name, first in watch.paths.items()}
         seeing = replace(invocation, env={**invocation.env, **watch.env, **paths})
         checkout, mounts = self._checkouts.pristine(draft), (Mount(files, WATCH),)
-        ran = self._execute(seeing, checkout, place, mounts, limits=self._within(wall_s))
+        ran = self._execute(seeing, environment, checkout, place, mounts, limits=self._within(wall_s))
         seen = {"status": ran.finished.end, "passed": 0, "failed": [], "seconds": round(ran.finished.seconds, 3)}
         self._events.emit("test_run", name="watched", selection=tuple(selection), run=seen)
         return ran.collected if ran.finished.end is End.EXITED else replace(ran.collected, reports={})
@@ -258,16 +266,21 @@ class Harness:
             fresh: see ``run``.
         """
         self.setup()
-        finished = self._run(argv, {}, self._checkout(draft, fresh=fresh), limits=self._within(wall_s))
+        checkout = self._checkout(draft, fresh=fresh)
+        finished = self._run(argv, {}, self.environment, checkout, limits=self._within(wall_s))
         seconds, code = round(finished.seconds, 3), finished.exit_code
         self._events.emit("note", text="command", argv=argv, end=finished.end, exit_code=code, seconds=seconds)
         return finished
 
     def aside(self, draft: Draft, line: str, limits: Limits) -> Aside:
-        """Run one shell line on ``draft`` in the tests' environment; what it changes in its fresh checkout is lost."""
-        self.setup()
+        """Run one shell line on ``draft`` in the tests' environment; what it changes in its fresh checkout is lost.
+
+        Raises:
+            SetupFailed: what is compiled of ``draft`` can't be built.
+        """
+        environment = self._fitting(draft)
         checkout = self._checkouts.pristine(draft)
-        finished = self._run(shell(line), {}, checkout, limits=limits)
+        finished = self._run(shell(line), {}, environment, checkout, limits=limits)
         return Aside(finished, checkout.altered())
 
     def flaky(self, draft: Draft, before: TestRun, after: TestRun) -> tuple[str, ...]:
@@ -278,6 +291,10 @@ class Harness:
             return ()
         flips = tuple(test for test in suspects if self._flips(draft, test))
         return (*flips, *self._fail_anyway([test for test in suspects if test not in flips], after))
+
+    def rebuilt(self, draft: Draft) -> bool:
+        """Whether the tests of ``draft`` see what is compiled as it is built of it, and not of the base."""
+        return self._fitting(draft) is not self.environment
 
     def shown(self, draft: Draft, selection: Sequence[str] = ()) -> tuple[str, ...]:
         """The command that runs the same tests, for a person in a checkout of their own."""
@@ -294,6 +311,12 @@ class Harness:
     @property
     def _view(self) -> str:
         return self.workspace.spec.view
+
+    def _fitting(self, draft: Draft) -> Environment:
+        """The environment, with what is compiled built of ``draft`` where that is installed and can be built again."""
+        if not self.environment.id:  # what is not ours is not built again
+            return self.environment
+        return self._installer.rebuilt(draft, self._checkouts.pristine) or self.environment
 
     def _within(self, wall_s: float | None) -> Limits:
         return self.limits if wall_s is None else replace(self.limits, wall_s=min(self.limits.wall_s, wall_s))
@@ -320,6 +343,7 @@ class Harness:
     def _execute(
         self,
         invocation: Invocation,
+        environment: Environment,
         checkout: Checkout,
         place: Path,
         more: tuple[Mount, ...] = (),
@@ -331,7 +355,7 @@ class Harness:
         reports, unreadable = {}, ""
         with ReportFolder(place / "report", self.sandbox) as folder:
             mounts, log = (folder.mount, *more), place / "output.log"
-            finished = self._run(argv, invocation.env, checkout, mounts, limits=limits, log=log)
+            finished = self._run(argv, invocation.env, environment, checkout, mounts, limits=limits, log=log)
             try:
                 reports = folder.take()
             except Unreadable as error:
@@ -344,6 +368,7 @@ class Harness:
         self,
         argv: tuple[str, ...],
         env: Mapping[str, str],
+        environment: Environment,
         checkout: Checkout,
         mounts: tuple[Mount, ...] = (),
         *,
@@ -353,7 +378,6 @@ class Harness:
         if self._build is not None:
             folder = f"{self._view}/{_BUILD_FOLDER}"
             argv, env = shell(_TAKE_UP, folder, BUILD, *argv), {self._build.variable: folder, **env}
-        environment = self.environment
         mounts = (*checkout.mounts, *environment.mounts, *mounts)
         command = Command(
             argv,
@@ -368,11 +392,12 @@ class Harness:
             check_room(checkout.path)
         return finished
 
-    def _without_run(self, status: SuiteStatus, detail: str) -> TestRun:
+    def _without_run(self, status: SuiteStatus, detail: str, log: str = "") -> TestRun:
         return TestRun(
             command=(self.plan.line,) if self.plan.line else (),
             status=status,
             detail=detail,
+            log=log,
             isolation=self.sandbox.isolation.name,
         )
 

@@ -9,17 +9,22 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
+from agent.tree import Draft
+from agent.verify import astray
+from agent.verify.compiled import to_build
 from agent.verify.dated import dated
 from agent.verify.environment import Environment, Machine
 from agent.verify.layers import Layers, bare
 from agent.verify.set_up import SetUp
-from agent.verify.store import Store
+from agent.verify.store import SetupFailed, Store
 from agent.verify.toolchains import TOOLCHAINS, build_of, setup_line
 from agent.verify.toolchains.base import BUILD, Step, TestPlan, shell
 from agent.workspace import Checkout, Workspace
+from sandbox.text import clean
 from sandbox.toolchain import mounts_for
 
 _PROBE_S: Final = 60.0
+_PLACE_CHARS: Final = 400
 
 
 class Installer:
@@ -44,6 +49,7 @@ class Installer:
         self._toolchain = TOOLCHAINS[plan.toolchain]
         self._machine = machine
         self._set_up = set_up
+        self._built: dict[str, Environment | SetupFailed | None] = {}
         self._layers = Layers(workspace, set_up, machine, store, self._toolchain.PROGRAMS[0])
 
     def find(self, *, own: bool = True) -> Environment:
@@ -62,8 +68,44 @@ class Installer:
         steps = (*self._steps(), *build)
         if not steps:
             return tools
-        leading = replace(tools, env={**tools.env, **self._toolchain.INSTALLED})
-        return self._layers.installed(leading, steps, self._checkout())
+        return self._layers.installed(self._leading(tools), steps, self._checkout())
+
+    def astray(self, environment: Environment) -> str:
+        """Where the tests would import the project from in the user's own ``environment``, if from another place than
+        the checkout; empty else."""
+        names = astray.packages(self._plan.line, self._workspace.base) if "python3" in self._toolchain.PROGRAMS else ()
+        if not names or environment.source != "yours":
+            return ""
+        limits = replace(self._set_up.limits, wall_s=_PROBE_S)
+        found = self._set_up.run(astray.look(names), self._checkout().mounts, environment, limits=limits)
+        return clean(found.output, _PLACE_CHARS).strip().partition("\n")[0] if found.ok else ""
+
+    def rebuilt(self, draft: Draft, checkout: Callable[[Draft], Checkout]) -> Environment | None:
+        """What ``find`` installed, with what is compiled made of ``draft``; ``None`` where that brings nothing else.
+
+        Args:
+            checkout: makes one that no run has touched; what a build leaves there is the caller's to remove.
+
+        Raises:
+            SetupFailed: ``draft`` does not compile.
+        """
+        sources = to_build(self._plan.line, draft)
+        if sources is None:
+            return None
+        tree = sources.tree_id()
+        if tree not in self._built:
+            tools, steps = self._leading(self._tools()), (*self._steps(), *self._build())
+            try:
+                self._built[tree] = self._layers.rebuilt(tools, steps, checkout(sources), sources)
+            except SetupFailed as error:
+                self._built[tree] = error
+        found = self._built[tree]
+        if isinstance(found, SetupFailed):
+            raise found
+        return found
+
+    def _leading(self, tools: Environment) -> Environment:
+        return replace(tools, env={**tools.env, **self._toolchain.INSTALLED})
 
     def _tools(self) -> Environment:
         """The machine's interpreters: of the user's shell for a local run, of this process otherwise."""

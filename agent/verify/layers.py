@@ -23,21 +23,28 @@ import json
 import os
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from agent.disk import Root
+from agent.listing import listed
+from agent.tree import BaseTree, Draft
+from agent.verify.compiled import native, telling
 from agent.verify.environment import Environment, Machine
 from agent.verify.set_up import SetUp
-from agent.verify.store import Place, Store, carry, copy, untracked
+from agent.verify.store import Place, SetupFailed, Store, carry, copy, untracked
 from agent.verify.toolchains.base import Step
 from agent.workspace import Checkout, Workspace
 from sandbox import remove_tree
+from sandbox.text import clean
 from sandbox.types import Mount
 
 _FORMAT: Final = 3
 _FRESH_S: Final = 7 * 24 * 3600
 """So long dependencies that nothing pins stay as they are, though new releases come."""
+_SAID: Final = 20_000
+"""Characters of what the last command printed that are kept."""
+_NAMED: Final = 5
 
 
 @dataclass(frozen=True)
@@ -79,12 +86,45 @@ class Layers:
         place, is_new = self.store.find(key), False
         if place is None:
             below, is_new = self._shared(tools, tuple(self._layers(facts, steps)))
-            fitting = below if below is not None and self._fits(below) else None
+            fitting = self._fitting(below)
             if fitting is not None and fitting.record["steps"] == len(steps):
                 place = fitting
             else:
-                place, is_new = self._of_tree(tools, steps, checkout, fitting, key), True
+                place, is_new = self._of_tree(tools, steps, checkout, fitting, key, self.workspace.base), True
         return tools.with_installed(place, self.workspace.spec.view, "installed" if is_new else "cached")
+
+    def rebuilt(
+        self, tools: Environment, steps: Sequence[Step], checkout: Checkout, draft: Draft
+    ) -> Environment | None:
+        """What ``installed`` gave for the base, made of ``draft`` in its place, without a network.
+
+        Args:
+            checkout: of ``draft``; what the steps leave there is the caller's to remove.
+
+        Returns:
+            ``None`` where the base could not be made without a network, or the same is compiled of both.
+
+        Raises:
+            SetupFailed: the draft does not compile.
+        """
+        facts = self._facts(tools, checkout)
+        base = self.store.find(self._key(facts, self.workspace.base.tree_id, steps))
+        if base is None or not base.record.get("alone"):
+            return None
+        offline = tuple(_without_network(step) for step in steps)
+        key = self._key(facts, draft.tree_id(), offline)
+        place = self.store.find(key)
+        if place is None:
+            below, _ = self._shared(tools, tuple(self._layers(facts, steps)))
+            place = self._of_tree(tools, offline, checkout, self._fitting(below), key, draft)
+        theirs, ours = (native((one.environment, one.carried)) for one in (base, place))
+        if lost := sorted(theirs.keys() - ours.keys()):
+            raise SetupFailed(
+                f"The change does not compile: {listed(lost, _NAMED)} can't be built any more",
+                why=telling(place.record["said"]),
+                todo="Repair what the compiler says",
+            )
+        return None if ours == theirs else tools.with_installed(place, self.workspace.spec.view, "installed")
 
     def _facts(self, tools: Environment, checkout: Checkout) -> tuple[object, ...]:
         """Of this machine, what has an influence on each set-up."""
@@ -137,20 +177,26 @@ class Layers:
             self.set_up.sandbox.own(project)
             there = Mount(project, self.workspace.spec.view, writable=True)
             rest = layer.steps[before:]
-            failed, notes = self.set_up.steps(rest, tools, there, (), making.environment, patient=False)
+            made = self.set_up.steps(rest, tools, there, (), making.environment, patient=False)
             # One that fails may need more of the repository, and is left to each tree with all that come after it.
-            done = before + (rest.index(failed[0].step) if failed else len(rest))
-            if not done or any(one.step.required for one in failed):
+            done = before + (rest.index(made.failed[0].step) if made.failed else len(rest))
+            if not done or any(one.fatal for one in made.failed):
                 return None
             carried = carry(project, making.carried, untracked(project, frozenset(layer.names)))
             remove_tree(project)
-            return self.store.keep(making, layer.key, {"notes": notes, "carried": carried, "steps": done})
+            return self.store.keep(making, layer.key, {"notes": made.notes, "carried": carried, "steps": done})
 
     def _of_tree(
-        self, tools: Environment, steps: Sequence[Step], checkout: Checkout, below: Place | None, key: str
+        self,
+        tools: Environment,
+        steps: Sequence[Step],
+        checkout: Checkout,
+        below: Place | None,
+        key: str,
+        tree: BaseTree | Draft,
     ) -> Place:
         """Make the uppermost layer: all steps on the whole tree, or those that remain on a copy of ``below``."""
-        tracked = frozenset(self.workspace.base.paths())
+        tracked = frozenset(tree.paths())
         before = frozenset(untracked(checkout.path, tracked))  # of a local run: the user's own, carried anyway
         told = below.record["notes"] if below else ()
         if below is not None and below.record["carried"]:
@@ -158,14 +204,16 @@ class Layers:
         with self.store.making() as making:
             rest = [step for step in steps[self._begun(making, below) :] if not step.ahead]
             project, *over = checkout.mounts
-            failed, notes = self.set_up.steps(rest, tools, project, tuple(over), making.environment, patient=True)
-            for one in failed:
-                if one.step.required:
+            done = self.set_up.steps(rest, tools, project, tuple(over), making.environment, patient=True)
+            for one in done.failed:
+                if one.fatal:
                     raise one.error
             made = [path for path in untracked(checkout.path, tracked) if path not in before]
             record = {
-                "notes": list(dict.fromkeys((*told, *notes, *map(str, failed)))),
+                "notes": list(dict.fromkeys((*told, *done.notes, *map(str, done.failed)))),
                 "carried": carry(checkout.path, making.carried, made),
+                "alone": done.alone and not done.failed,
+                "said": clean(done.output, _SAID),
             }
             return self.store.keep(making, key, record)
 
@@ -180,16 +228,22 @@ class Layers:
         self.set_up.events.emit("note", text="dependencies copied", seconds=round(time.monotonic() - started, 3))
         return int(below.record["steps"])
 
-    def _fits(self, shared: Place) -> bool:
-        """Whether nothing of this tree is at a place of what was made, and would be hidden by it."""
+    def _fitting(self, shared: Place | None) -> Place | None:
+        """It, where nothing of this tree is at a place of what was made, and would be hidden by it."""
         tracked = self.workspace.base.paths()
-        made = shared.record["carried"]
-        return not any(path in tracked or any(t.startswith(f"{path}/") for t in tracked) for path in made)
+        made = shared.record["carried"] if shared else ()
+        hides = any(path in tracked or any(t.startswith(f"{path}/") for t in tracked) for path in made)
+        return None if hides else shared
 
 
 def bare(steps: Sequence[Step]) -> tuple[Step, ...]:
     """The first of them, as far as they depend on this machine alone."""
     return tuple(itertools.takewhile(lambda step: step.bare, steps))
+
+
+def _without_network(step: Step) -> Step:
+    env = {**step.env, "PIP_VERBOSE": "2"}  # against `--quiet`: what the compiler says
+    return replace(step, argv=step.offline or step.argv, offline=(), network=False, env=env)
 
 
 def _key(*facts: object) -> str:

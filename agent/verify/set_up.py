@@ -35,6 +35,11 @@ class Failed:
         return ": ".join((f"set-up step failed: {self._said}", *last))
 
     @property
+    def fatal(self) -> bool:
+        """What the steps made is of no use, to this run or another one."""
+        return self.step.required or self.finished.end is End.CANCELLED
+
+    @property
     def error(self) -> GraftsmithError:
         """Where nothing can be tested without the step."""
         told = clean(self.finished.output, 1_500).strip()
@@ -49,6 +54,19 @@ class Failed:
         argv = self.step.argv
         spoken = argv[2] if argv[:2] == ("/bin/sh", "-c") else " ".join(argv)
         return f"{spoken} ({_ending(self.finished)})"
+
+
+@dataclass(frozen=True)
+class Done:
+    """What came of the steps of a set-up."""
+
+    failed: tuple[Failed, ...] = ()
+    notes: tuple[str, ...] = ()
+    """What a reader should know."""
+    alone: bool = True
+    """No step had a way to a network."""
+    output: bytes = b""
+    """Of the last command."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +89,13 @@ class SetUp:
         folder: Path,
         *,
         patient: bool,
-    ) -> tuple[list[Failed], list[str]]:
-        """Which steps failed, and what a reader should know.
+    ) -> Done:
+        """Run the steps, one after the other.
 
         Args:
             project: what they see of the repository, with ``more`` on top of it.
             folder: what they install, seen at ``ENVIRONMENT``.
-            patient: goes on after a step that failed and is not required.
+            patient: goes on after a step that failed and is not fatal.
         """
         inside = replace(
             tools,
@@ -87,22 +105,27 @@ class SetUp:
         mounts = (project, *more)
         notes = list(self._reservations()) if any(step.network for step in steps) else []
         failed: list[Failed] = []
+        alone, output = True, b""
         self.sandbox.own(folder)
         try:
             for step in steps:
-                if step.offline and self.run(step.offline, mounts, inside, env=step.env).ok:
-                    continue
+                if step.offline:
+                    finished = self.run(step.offline, mounts, inside, env=step.env)
+                    output = finished.output
+                    if finished.ok:
+                        continue
                 egress = self.registries.egress if step.network else None
                 finished = self.run(step.argv, mounts, inside, egress=egress, env=step.env)
+                alone, output = alone and not step.network, finished.output
                 notes += map(_told, finished.refused)
                 if not finished.ok:
                     failed.append(Failed(step, finished))
-                    if step.required or not patient:
+                    if failed[-1].fatal or not patient:
                         break
         finally:
             self.sandbox.reclaim(folder)
             self.sandbox.reclaim(project.source)
-        return failed, list(dict.fromkeys(notes))
+        return Done(tuple(failed), tuple(dict.fromkeys(notes)), alone, output)
 
     def run(
         self,

@@ -99,6 +99,7 @@ def test_tests_that_pass_on_both_are_welcome_beside_a_proof() -> None:
 def test_tests_that_pass_on_both_prove_nothing() -> None:
     found = evidence(proof("passed"))
     assert "No test fails on the unchanged code" in judged(found)
+    assert f"pass on the unchanged code, too: `{found.proof[0].test}`" in judged(found)
     seen = {"tests/test_a.py::test_x": TestOutcome.PASSED}
     elsewhere = found.model_copy(update={"final": run(outcomes=seen)})
     assert "does not reach b/test_b.py: no test" in judged(elsewhere, changed=("a.py", "b/test_b.py"))
@@ -116,7 +117,7 @@ def test_a_change_that_the_tests_did_not_see_is_never_ready() -> None:
     assert unseen(("b.c",), ("b.c", "tests/test_b.py"), turned.proof) == (), "nothing else can have turned it"
     assert unseen(("b.c",), ("b.c", "tests/test_b.py"), idle.proof) == ("b.c",)
     assert unseen(("b.c",), ("b.c", "a.py", "tests/test_b.py"), turned.proof) == ("b.c",)
-    assert judged(idle).startswith("b.c is compiled, and the test command builds nothing")
+    assert judged(idle).startswith("b.c is compiled, and nothing builds it")
     assert judged(turned) == "" and not turned.proven
     ending = endings.accepted(Claim.DONE, turned)
     assert "b.c is compiled" in ending.reason and "1 test fails without" in ending.reason

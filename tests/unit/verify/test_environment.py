@@ -80,6 +80,21 @@ def test_one_is_installed_where_nothing_passes_in_the_users_own(bench: MakeBench
     assert not made.harness.install()
 
 
+def test_a_release_of_the_project_does_not_take_the_place_of_its_checkout(bench: MakeBench, tools: str) -> None:
+    """What has pytest has pytest's own dependencies: among them, say, `packaging`."""
+    files = {"src/packaging/__init__.py": "X = 1\n", "test_a.py": "from packaging import X\n\ndef test_a(): pass\n"}
+    astray = bench(files).harness.astray()
+    assert astray.startswith("/") and "packaging" in astray and "src" not in astray
+    for there in (
+        {"setup.cfg": "[tool:pytest]\npythonpath = src\n"},
+        {"src/packaging/__init__.py": None, "src/no_such_thing.py": "X = 1\n"},
+        {"src/packaging/__init__.py": None, "packaging/__init__.py": "X = 1\n"},
+    ):
+        left = {path: text for path, text in {**files, **there}.items() if text is not None}
+        assert bench(left).harness.astray() == ""
+    assert bench(files, local=False, setup=("true",)).harness.astray() == ""
+
+
 def test_why_none_could_be_installed_is_told(bench: MakeBench) -> None:
     made = bench({"test_a.py": "import needed\n"}, setup=("echo no such thing >&2; exit 3",))
     assert not made.harness.run(made.base).passed
