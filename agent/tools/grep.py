@@ -24,18 +24,23 @@ _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
 _MOST_WORDS = 10
 
 
+_GLOB = AliasChoices("glob", "path", "include", "file_pattern")
+_PATTERN = re.compile(r"\\\S|\.[*+]|\w\|\w|\[[^\]]{1,50}\][*+]|^\^|\$$")
+"""What plain text seldom has."""
+
+
 class Grep(Arguments):
     text: str = Field(min_length=1, validation_alias=AliasChoices("text", "pattern", "query"))
     regex: bool = False
     ignore_case: bool = False
-    glob: str = Field("", description="such as `*.rst` or `src/**/*.py`")
+    glob: str = Field("", description="such as `*.rst` or `src/**/*.py`", validation_alias=_GLOB)
     around: int | None = Field(None, ge=0)
 
 
 def run(context: ToolContext, arguments: Grep) -> ToolResult:
     if "\n" in arguments.text or "\0" in arguments.text:
         raise ToolRefusal("grep looks at single lines", todo="Give one line of the text")
-    globs = [local(context, glob).removeprefix("./") for glob in _without_braces(arguments.glob)]
+    globs = [_below(context, local(context, glob).removeprefix("./")) for glob in _without_braces(arguments.glob)]
     try:
         each = [
             grep.search(
@@ -52,12 +57,19 @@ def run(context: ToolContext, arguments: Grep) -> ToolResult:
     found = tuple(dict.fromkeys(match for matches in each for match in matches))
     if not found:
         where = f" in {arguments.glob}" if arguments.glob else ""
-        return ToolResult(f"No line holds it{where}.")
+        plain = not arguments.regex and _PATTERN.search(arguments.text)
+        return ToolResult(f"No line holds it{where}.{' It was taken as plain text: see `regex`.' if plain else ''}")
     around = arguments.around
     if around is None:
         around = _AROUND if len(found) <= _FEW else 0
     fits = (_LINES // min(len(found), context.limits.matches) - 1) // 2
     return ToolResult(_listing(context, found, min(around, _MOST_AROUND, fits)))
+
+
+def _below(context: ToolContext, glob: str) -> str:
+    """Of a folder, everything that is in it."""
+    folder = glob.rstrip("/")
+    return f"{folder}/**" if folder and context.draft.is_folder(folder) else glob
 
 
 def _without_braces(glob: str) -> list[str]:

@@ -36,6 +36,7 @@ Seen = TestOutcome | Literal["missing", "not_run"]
 SINGLE_LIMIT: Final = 10
 """Up to this many test functions each gets runs of its own; above it, each file does."""
 
+_NUMBER: Final = re.compile(r"\d+(?=\D?$)")
 _WORD: Final = re.compile(r"[A-Za-z_]\w{2,}")
 _ABSENCE: Final = re.compile(
     r"cannot import name|No module named|has no attribute|is not defined|unexpected keyword|undefined: "
@@ -61,7 +62,8 @@ def prove(
     proofs: list[Proof] = []
     for unit in units(candidates(draft, before, after, unsteady), lambda test: harness.shown(draft, (test,))):
         red, green = _observe(harness, base, unit), _observe(harness, draft, unit)
-        proofs += (_proof(harness, base, draft, test, red, green) for test in unit)
+        shown = dict.fromkeys(_showing(test, red.run, green.run) for test in unit)
+        proofs += (_proof(harness, base, draft, test, red, green) for test in shown)
     return tuple(proofs)
 
 
@@ -143,6 +145,16 @@ def _sings(canary: Canary, run: TestRun) -> bool:
         and run.outcomes.get(canary.failing) is TestOutcome.FAILED
         and run.exit_code != 0
     )
+
+
+def _showing(test: str, red: TestRun, green: TestRun) -> str:
+    """``test``, or where it passes in both and is told from others by a number alone, as cases of a data provider are,
+    one of these that turned: a case that is put among others moves their numbers, and only the last one looks new."""
+    number = _NUMBER.search(test)
+    if number is None or test not in red.passed & green.passed:
+        return test
+    others = (re.fullmatch(rf"{re.escape(test[: number.start()])}\d+\D?", other) for other in sorted(red.failed))
+    return next((other.string for other in others if other and other.string in green.passed), test)
 
 
 def _proof(harness: Harness, base: Draft, draft: Draft, test: str, red: _Observed, green: _Observed) -> Proof:

@@ -129,6 +129,8 @@ def test_grep_reads_the_draft(context: ToolContext) -> None:
     for glob in ("src/{report,calc}.py", "*.{md,py}"):
         found = use(context, "grep", text="def ", glob=glob, around=0).text
         assert {"src/report.py", "src/calc.py"} <= set(found.split("\n"))
+    assert use(context, "grep", pattern="a + b", path="src", around=0).text.startswith("src/calc.py")
+    assert use(context, "grep", text=r"def \w+", path="src").text.endswith("plain text: see `regex`.")
     many = use(context, "grep", text="line").text
     assert "more matches" in many
     assert {"long.txt"} < {row for row in many.split("\n") if "|" not in row}, "a long file hides no other"

@@ -58,6 +58,27 @@ def test_whatever_a_test_throws_is_reported(bench: MakeBench) -> None:
 
 
 @needs_node
+def test_a_case_that_is_put_among_others_is_proven(bench: MakeBench) -> None:
+    """Cases have numbers, so that the last one looks new."""
+    cases = (
+        "const { test } = require('node:test'), fs = require('fs'), calc = require('./calc.js');\n"
+        "fs.readdirSync('test/data').sort().forEach((name, number) => test(`case ${number}`, () => {\n"
+        "  const [a, b, sum] = JSON.parse(fs.readFileSync(`test/data/${name}`));\n"
+        "  require('node:assert').equal(calc.add(a, b), sum);\n}));\n"
+    )
+    wrong = "exports.add = (a, b) => a > 5 ? 0 : a + b;\n"
+    files = {"package.json": PACKAGE, "calc.js": wrong, "cases.test.js": cases, "test/data/b.json": "[1, 2, 3]"}
+    made = bench(files)
+    draft = made.draft({"calc.js": "exports.add = (a, b) => a + b;\n", "test/data/a.json": "[6, 2, 8]"})
+    before, after = made.harness.run(made.base), made.harness.run(draft)
+    (proof,) = prove(made.harness, draft, before, after)
+    assert (proof.test.rpartition("::")[2], proof.holds) == ("case 0", True)
+    idle = made.draft({"test/data/a.json": "[4, 2, 6]"})
+    (proof,) = prove(made.harness, idle, before, made.harness.run(idle))
+    assert (proof.test.rpartition("::")[2], proof.guards) == ("case 1", True)
+
+
+@needs_node
 def test_a_change_is_proven_with_the_own_runner_of_node(bench: MakeBench) -> None:
     wrong = {"package.json": PACKAGE, "calc.js": "exports.add = (a, b) => a - b;\n", "calc.test.js": TESTS}
     made = bench({**wrong, "broken.test.js": "require('./nowhere.js')\n"}, "npm test")
