@@ -62,7 +62,7 @@ def prove(
     proofs: list[Proof] = []
     for unit in units(candidates(draft, before, after, unsteady), lambda test: harness.shown(draft, (test,))):
         red, green = _observe(harness, base, unit), _observe(harness, draft, unit)
-        shown = dict.fromkeys(_showing(test, red.run, green.run) for test in unit)
+        shown = dict.fromkeys(_showing(unit, red.run, green.run))
         proofs += (_proof(harness, base, draft, test, red, green) for test in shown)
     return tuple(proofs)
 
@@ -147,14 +147,14 @@ def _sings(canary: Canary, run: TestRun) -> bool:
     )
 
 
-def _showing(test: str, red: TestRun, green: TestRun) -> str:
-    """``test``, or where it passes in both and is told from others by a number alone, as cases of a data provider are,
-    one of these that turned: a case that is put among others moves their numbers, and only the last one looks new."""
-    number = _NUMBER.search(test)
-    if number is None or test not in red.passed & green.passed:
-        return test
-    others = (re.fullmatch(rf"{re.escape(test[: number.start()])}\d+\D?", other) for other in sorted(red.failed))
-    return next((other.string for other in others if other and other.string in green.passed), test)
+def _showing(unit: Sequence[str], red: TestRun, green: TestRun) -> Iterator[str]:
+    """``unit``, with a test that turned in place of one that passes in both and differs from it by a number alone, as
+    cases of a data provider do: one that is put among others moves their numbers, and only the last one looks new."""
+    turned = {_NUMBER.sub("#", test): test for test in sorted(red.failed & green.passed, reverse=True)}
+    both = red.passed & green.passed
+    for test in unit:
+        numbered = _NUMBER.sub("#", test)
+        yield turned.get(numbered, test) if test in both and numbered != test else test
 
 
 def _proof(harness: Harness, base: Draft, draft: Draft, test: str, red: _Observed, green: _Observed) -> Proof:
