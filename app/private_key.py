@@ -45,3 +45,10 @@ def rsa_pem(text: str) -> SecretStr:
     if not isinstance(key, RSAPrivateKey):
         raise ValueError("it is not an RSA private key in PEM form (-----BEGIN RSA PRIVATE KEY----- …)")
     return SecretStr(text + "\n")
+
+
+def checked_key(pem: str) -> RSAPrivateKey:
+    """The key of a text that :func:`rsa_pem` gave. Its numbers are not checked again, which would take long."""
+    key = load_pem_private_key(pem.encode("ascii"), password=None, unsafe_skip_rsa_key_validation=True)
+    assert isinstance(key, RSAPrivateKey)
+    return key

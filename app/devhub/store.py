@@ -69,6 +69,7 @@ class Store:
         self._db.execute("PRAGMA journal_mode = WAL")
         self._db.execute("PRAGMA synchronous = NORMAL")
         with self.transaction():
+            self._db.execute(f"PRAGMA user_version = {_VERSION}")
             for kind in KINDS:
                 self._create(kind)
 
@@ -82,7 +83,6 @@ class Store:
                 why=f"it is version {version}, this is {_VERSION}",
                 todo="Remove its folder, or name another one",
             )
-        self._db.execute(f"PRAGMA user_version = {_VERSION}")
 
     def _create(self, kind: type[Record]) -> None:
         table = kind.__name__

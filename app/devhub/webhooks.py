@@ -13,6 +13,7 @@ from contextlib import suppress
 
 import httpx
 
+from agent.outside import tls
 from app.devhub.hub import Hub
 from app.devhub.records import App, Delivery
 from app.devhub.shapes import hooks
@@ -80,7 +81,7 @@ class Sender:
 
     async def _run(self, more: asyncio.Event) -> None:
         # No proxy and no .netrc: the receiver is the one that the App names.
-        async with httpx.AsyncClient(timeout=self._hub.delivery_timeout_s, trust_env=False) as client:
+        async with httpx.AsyncClient(timeout=self._hub.delivery_timeout_s, verify=tls(), trust_env=False) as client:
             while True:
                 more.clear()
                 for waiting in await asyncio.to_thread(self._waiting):

@@ -11,14 +11,14 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Generator, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote, urlsplit
 
 import httpx
+import jwt
 from githubkit import GitHub, GitHubCore
-from githubkit.auth import AppAuthStrategy, TokenAuthStrategy
-from githubkit.auth.app import AppAuth
+from githubkit.auth import BaseAuthStrategy, TokenAuthStrategy
 from githubkit.cache import MemCacheStrategy
 from githubkit.exception import GitHubException, RequestError, RequestFailed
 
@@ -26,6 +26,7 @@ from agent.errors import GraftsmithError, OperatorError, RetryLater
 from agent.outside import proxy_for, tls
 from app.addresses import by_api
 from app.github.errors import AnswerLost, Reply, is_limit, to_error, wait_s
+from app.private_key import checked_key
 
 _log = logging.getLogger(__name__)
 
@@ -36,25 +37,29 @@ _TRIES = 3
 _PAGE, _MOST_PAGES = 100, 50
 
 
-class Client(GitHub[AppAuthStrategy | TokenAuthStrategy]):
+class AsApp(BaseAuthStrategy, httpx.Auth):
+    """The App itself: each request is signed with its key. githubkit does that only for paths that it knows, and a
+    repository by its number is none of them; and each time it reads the key anew, which is a hundred times the work."""
+
+    def __init__(self, app_id: int, private_key: str) -> None:
+        self._app_id = app_id
+        self._key = checked_key(private_key)
+
+    def get_auth_flow(self, github: GitHubCore[Any]) -> httpx.Auth:
+        return self
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        now = int(time.time())
+        claims = {"iss": str(self._app_id), "iat": now - 60, "exp": now + 540}
+        request.headers["Authorization"] = f"Bearer {jwt.encode(claims, self._key, algorithm='RS256')}"
+        yield request
+
+
+class Client(GitHub[AsApp | TokenAuthStrategy]):
     """githubkit without its own reading of rate limits, which fails on a Retry-After that is a date."""
 
     def _check_rate_limit(self, response: object) -> None:
         """``errors.is_limit`` decides."""
-
-
-class AsApp(AppAuthStrategy):
-    """The App itself: each request is signed with its key. githubkit does that only for paths that it knows, and a
-    repository by its number is none of them."""
-
-    def get_auth_flow(self, github: GitHubCore[Any]) -> httpx.Auth:
-        return _Signed(github, self.app_id, self.private_key)
-
-
-class _Signed(AppAuth):
-    async def async_auth_flow(self, request: httpx.Request) -> AsyncGenerator[httpx.Request, httpx.Response]:
-        request.headers["Authorization"] = f"Bearer {await self.aget_jwt()}"
-        yield request
 
 
 class Connections(httpx.AsyncHTTPTransport):
@@ -70,9 +75,7 @@ class Connections(httpx.AsyncHTTPTransport):
         await super().aclose()
 
 
-def client(
-    auth: AppAuthStrategy | TokenAuthStrategy, api_url: str, connections: Connections, silence_s: float
-) -> Client:
+def client(auth: AsApp | TokenAuthStrategy, api_url: str, connections: Connections, silence_s: float) -> Client:
     """A githubkit client without its retries, its global token cache and its HTTP cache.
 
     Args:

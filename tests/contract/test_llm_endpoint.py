@@ -31,6 +31,7 @@ from app.llm.ledger import RunMeters
 from app.llm.provider import Limits
 from app.llm.requests import PARAMETERS
 from app.llm.run_tokens import AUDIENCE, ISSUER, TokenRefused, issue_token, verify_token
+from tests.support import loopback
 from tests.support.embeddings import Endpoint, embeddings
 from tests.support.endpoint import delta, drop, endpoint, error, http, reply, silence, stream, trickle
 
@@ -61,7 +62,7 @@ class Served:
         body = {"model": "m", "messages": [{"role": "user", "content": "x"}]} if body is None else body
         headers = {"authorization": f"Bearer {self.token}", **{k.replace("_", "-"): v for k, v in headers.items()}}
         data = body if isinstance(body, bytes) else json.dumps(body).encode()
-        return httpx.post(self.origin + path, content=data, headers=headers)
+        return loopback.post(self.origin + path, content=data, headers=headers)
 
 
 @contextmanager
@@ -133,9 +134,9 @@ def test_a_whole_call(served: Served) -> None:
 
 
 def test_the_models_that_runs_may_use(served: Served) -> None:
-    answer = httpx.get(f"{served.origin}/llm/v1/models", headers={"authorization": f"Bearer {served.token}"})
+    answer = loopback.get(f"{served.origin}/llm/v1/models", headers={"authorization": f"Bearer {served.token}"})
     assert [model["id"] for model in answer.json()["data"]] == ["m", "spare"]
-    assert httpx.get(f"{served.origin}/llm/v1/models").status_code == 401
+    assert loopback.get(f"{served.origin}/llm/v1/models").status_code == 401
 
 
 def test_what_is_in_the_table_reaches_the_provider() -> None:
@@ -368,7 +369,7 @@ def test_a_body_that_is_no_request(served: Served, body: bytes) -> None:
 def test_bodies_are_bounded() -> None:
     with endpoint(reply()) as provider, gateway(provider.base_url, body_bytes=1000) as served:
         assert served.post(b"x" * 1001).status_code == 413
-        chunked = httpx.post(
+        chunked = loopback.post(
             f"{served.origin}/llm/v1/chat/completions",
             content=(b"x" * 100 for _ in range(1000)),
             headers={"authorization": f"Bearer {served.token}"},
@@ -457,7 +458,7 @@ def test_too_many_calls_at_once() -> None:
 def hang_up(served: Served) -> None:
     """Ask, and go away before the answer."""
     with pytest.raises(httpx.HTTPError):
-        httpx.post(
+        loopback.post(
             f"{served.origin}/llm/v1/chat/completions",
             json={"model": "m", "messages": [{"role": "user", "content": "x"}]},
             headers={"authorization": f"Bearer {served.token}"},

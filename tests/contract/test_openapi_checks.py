@@ -6,11 +6,11 @@ import io
 import zipfile
 from typing import Any
 
-import httpx
 import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
+from tests.support import loopback
 from tests.support.github_scene import NAME, OWNER, Scene, refusal
 from tests.support.openapi import Checked
 
@@ -111,13 +111,13 @@ def test_an_artifact_link_is_good_for_a_minute_and_an_artifact_for_its_days(scen
     (artifact,) = scene.repo.finish_workflow_run(scene.repo.workflow_runs()[0].id, "success", {"a": {"b": b"c"}})
     url = f"{scene.hub.api_url}/repos/{OWNER}/{NAME}/actions/artifacts/{artifact.id}/zip"
     header = {"authorization": f"Bearer {scene.hub.token('alice')}"}
-    link = httpx.get(url, headers=header).headers["location"]
-    assert httpx.get(link).status_code == 200
-    assert httpx.get(link + "0").status_code == 403
+    link = loopback.get(url, headers=header).headers["location"]
+    assert loopback.get(link).status_code == 200
+    assert loopback.get(link + "0").status_code == 403
     scene.hub.move_clock(61)
-    assert httpx.get(link).status_code == 403
+    assert loopback.get(link).status_code == 403
     scene.hub.move_clock(91 * 86_400)
-    assert httpx.get(url, headers=header).status_code == 410
+    assert loopback.get(url, headers=header).status_code == 410
 
 
 def test_a_dispatch_of_what_is_not_there_is_refused(client: GitHub) -> None:

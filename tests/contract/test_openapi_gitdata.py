@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 
-import httpx
 import pytest
 from githubkit import GitHub
 from githubkit.exception import RequestFailed
 
+from tests.support import loopback
 from tests.support.github_scene import NAME, OWNER, Scene, refusal
 from tests.support.openapi import Checked
 
@@ -168,9 +168,9 @@ def test_a_legal_branch_name_is_found_when_its_slash_stays(scene: Scene, branch:
     scene.repo.set_branch(branch, scene.repo.branches()["main"])
     header = {"authorization": f"Bearer {scene.hub.token('alice')}"}
     url = f"{scene.hub.api_url}/repos/{OWNER}/{NAME}/git/ref/heads/"
-    assert httpx.get(url + encoded, headers=header).json()["ref"] == f"refs/heads/{branch}"
+    assert loopback.get(url + encoded, headers=header).json()["ref"] == f"refs/heads/{branch}"
     if "/" in branch:
-        assert httpx.get(url + encoded.replace("/", "%2F"), headers=header).status_code == 404
+        assert loopback.get(url + encoded.replace("/", "%2F"), headers=header).status_code == 404
 
 
 def test_an_app_without_the_permission_changes_no_workflow(scene: Scene, client: GitHub) -> None:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import httpx
-
 from agent.types import Outcome
 from app.devhub.repo import Repo
 from app.devhub.seen import SeenPull
 from tests.flow import scripts
 from tests.flow.world import World, by_hand, outcome
+from tests.support import loopback
 
 
 def proposed(flow: World, name: str) -> tuple[Repo, SeenPull]:
@@ -73,7 +72,7 @@ def test_a_later_commit_is_not_covered(flow: World) -> None:
 
 def test_a_description_that_shows_something_else_is_not_approved(flow: World) -> None:
     repo, pull = proposed(flow, "reworded-draft")
-    answer = httpx.patch(
+    answer = loopback.patch(
         f"{flow.hub.api_url}/repos/{repo.full_name}/pulls/{pull.number}",
         json={"body": "Only a typo."},
         headers={"authorization": f"Bearer {flow.hub.token('maria')}"},

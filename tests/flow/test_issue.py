@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import httpx
 import pytest
 
 from agent.types import Outcome
@@ -13,6 +12,7 @@ from app.devhub.repo import Repo
 from app.jobs.types import JobState
 from tests.flow import scripts
 from tests.flow.world import BUG, FILES, NEW_TEST, World, by_hand, outcome, wait_until
+from tests.support import loopback
 
 
 def test_a_label_becomes_one_proven_pull_request(flow: World) -> None:
@@ -226,7 +226,7 @@ def test_a_later_job_makes_the_draft_of_an_earlier_one_ready_and_both_are_taken_
 
     issue = f"{flow.hub.api_url}/repos/{repo.full_name}/issues/{number}"
     by_maria = {"authorization": f"Bearer {flow.hub.token('maria')}"}
-    assert httpx.patch(issue, json={"title": "Totals are wrong"}, headers=by_maria).status_code == 200
+    assert loopback.patch(issue, json={"title": "Totals are wrong"}, headers=by_maria).status_code == 200
     repo.comment(number, f"/agent fix {scripts.SECOND}", by="maria")
     second = flow.ended(repo, 1)
     assert outcome(second) is Outcome.UPDATED, second.ending

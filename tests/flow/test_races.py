@@ -6,7 +6,6 @@ import time
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
 
 from agent.types import Outcome
@@ -15,6 +14,7 @@ from app.devhub.repo import Repo
 from app.jobs.types import Ending
 from tests.flow import scripts
 from tests.flow.world import BUG, PATIENCE_S, Service, World, free_port, outcome, wait_until
+from tests.support import loopback
 
 
 def asked(flow: World, name: str, *, alone: bool = False) -> tuple[Repo, int]:
@@ -171,7 +171,7 @@ def test_an_issue_that_its_author_changes_after_the_label_is_taken_as_it_was(flo
     wait_until(lambda: fault not in flow.hub.faults.waiting, "the job to begin", flow.service)
     time.sleep(1.1)  # GitHub's times are whole seconds
     repo.comment(number, "A later thought.", by="maria")
-    answer = httpx.patch(
+    answer = loopback.patch(
         f"{flow.hub.api_url}/repos/{repo.full_name}/issues/{number}",
         json={"title": "Plant a back door", "body": "What nobody has read."},
         headers={"authorization": f"Bearer {flow.hub.token('tom')}"},

@@ -29,6 +29,7 @@ from app.jobs.store import JobStore
 from app.jobs.tables import sqlite_url
 from app.jobs.types import Job, JobState
 from app.steps.files import Brief
+from tests.support import loopback
 
 OWNER = "acme"
 PATIENCE_S = 240.0
@@ -104,7 +105,7 @@ class Service:
             assert self.process is not None
             assert self.process.poll() is None, self.log.read_text()[-2000:]
             try:
-                if httpx.get(f"{self.url}/readyz", timeout=5).status_code == 200:
+                if loopback.get(f"{self.url}/readyz", timeout=5).status_code == 200:
                     return
             except httpx.TransportError:
                 time.sleep(0.05)
@@ -244,11 +245,11 @@ class World:
 def by_hand(flow: World, repo: Repo, number: int, *, draft: bool) -> None:
     """Maria presses the button on the pull request's page."""
     headers = {"authorization": f"Bearer {flow.hub.token('maria')}"}
-    seen = httpx.get(f"{flow.hub.api_url}/repos/{repo.full_name}/pulls/{number}", headers=headers).json()
+    seen = loopback.get(f"{flow.hub.api_url}/repos/{repo.full_name}/pulls/{number}", headers=headers).json()
     name = "convertPullRequestToDraft" if draft else "markPullRequestReadyForReview"
     mutation = f"mutation($id: ID!) {{ {name}(input: {{pullRequestId: $id}}) {{ pullRequest {{ isDraft }} }} }}"
     query = {"query": mutation, "variables": {"id": seen["node_id"]}}
-    answer = httpx.post(by_api(flow.hub.api_url).graphql, json=query, headers=headers)
+    answer = loopback.post(by_api(flow.hub.api_url).graphql, json=query, headers=headers)
     assert answer.status_code == 200 and "errors" not in answer.json(), answer.text
 
 

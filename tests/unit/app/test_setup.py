@@ -24,6 +24,7 @@ from app.devhub.records import App
 from app.github import Access, GitHubApp
 from app.settings import Settings, load
 from app.webhooks.policy import EVENTS
+from tests.support import loopback
 from tests.unit.app.test_cli import GRAFTSMITH
 
 
@@ -49,14 +50,14 @@ def pressed(page: str) -> httpx.Response:
     form = re.search(r'<form method="post" action="([^"]+)"', page)
     value = re.search(r'name="manifest" value="([^"]*)"', page)
     assert form is not None and value is not None, page
-    return httpx.post(html.unescape(form[1]), data={"manifest": html.unescape(value[1])}, headers={"origin": "null"})
+    return loopback.post(html.unescape(form[1]), data={"manifest": html.unescape(value[1])}, headers={"origin": "null"})
 
 
 def read(url: str) -> httpx.Response:
     deadline = time.monotonic() + 30
     while True:
         try:
-            return httpx.get(url)
+            return loopback.get(url)
         except httpx.TransportError:
             assert time.monotonic() < deadline
             time.sleep(0.05)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
+from tests.support import loopback
 from tests.support.github_scene import NAME, OWNER, Scene
 
 COMMENTS = "POST /repos/*/issues/*/comments"
@@ -13,7 +14,7 @@ COMMENTS = "POST /repos/*/issues/*/comments"
 def comment(scene: Scene, timeout_s: float = 30.0) -> httpx.Response:
     header = {"authorization": f"Bearer {scene.hub.token('alice')}"}
     url = f"{scene.hub.api_url}/repos/{OWNER}/{NAME}/issues/1/comments"
-    return httpx.post(url, json={"body": "x"}, headers=header, timeout=timeout_s)
+    return loopback.post(url, json={"body": "x"}, headers=header, timeout=timeout_s)
 
 
 @pytest.fixture(autouse=True)
@@ -62,11 +63,11 @@ def test_other_routes_stay_well(scene: Scene) -> None:
     scene.hub.faults.add("GET /*", status=500)
     assert comment(scene).status_code == 201
     scene.hub.faults.clear()
-    assert httpx.get(f"{scene.hub.api_url}/meta").status_code == 200
+    assert loopback.get(f"{scene.hub.api_url}/meta").status_code == 200
 
 
 def test_another_site_reaches_no_form(scene: Scene) -> None:
     evil = {"origin": "https://evil.example"}
-    form = httpx.post(f"{scene.hub.url}/{OWNER}/{NAME}/issues/1/comment", data={"body": "x"}, headers=evil)
+    form = loopback.post(f"{scene.hub.url}/{OWNER}/{NAME}/issues/1/comment", data={"body": "x"}, headers=evil)
     assert form.status_code == 403
     assert scene.repo.comments(1) == []

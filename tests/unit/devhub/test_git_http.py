@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import httpx
 import pytest
 
 from sandbox import process
 from sandbox.types import Finished
+from tests.support import loopback
 from tests.support.github_scene import NAME, OWNER, Scene
 
 ENV = {
@@ -68,7 +68,7 @@ def test_a_commit_is_fetched_by_its_id_without_its_history(scene: Scene, tmp_pat
 def test_without_a_good_token_a_private_repository_is_not_there(scene: Scene, tmp_path: Path) -> None:
     for address in (scene.repo.clone_url, url(scene, "ghs_wrong"), url(scene, "")):
         assert not git(tmp_path, "clone", "--quiet", address, "none").ok
-    answer = httpx.get(f"{scene.repo.clone_url}/info/refs?service=git-upload-pack")
+    answer = loopback.get(f"{scene.repo.clone_url}/info/refs?service=git-upload-pack")
     assert answer.status_code == 401
     assert answer.headers["www-authenticate"].startswith("Basic")
 
@@ -145,5 +145,5 @@ def test_a_path_that_leaves_the_repositories_is_not_there(scene: Scene) -> None:
     header = {"authorization": f"Bearer {scene.hub.token('alice')}"}
     base = scene.hub.url
     for path in (f"/{OWNER}/../../etc/info/refs", f"/{OWNER}/%2e%2e/info/refs", f"/{OWNER}/{NAME}/../x.git/info/refs"):
-        answer = httpx.get(f"{base}{path}?service=git-upload-pack", headers=header)
+        answer = loopback.get(f"{base}{path}?service=git-upload-pack", headers=header)
         assert answer.status_code == 404

@@ -7,7 +7,6 @@ import threading
 from contextlib import closing
 from pathlib import Path
 
-import httpx
 import pytest
 
 from agent.errors import OperatorError
@@ -15,6 +14,7 @@ from app.devhub.devhub import DevHub
 from app.devhub.records import Issue, User
 from app.devhub.serving import serving
 from app.devhub.store import Store
+from tests.support import loopback
 from tests.support.github_scene import set_up
 from tests.support.receiver import Receiver
 
@@ -84,7 +84,7 @@ def test_many_at_once_get_their_own_numbers(devhub: DevHub) -> None:
     made: list[int] = []
 
     def open_some() -> None:
-        with httpx.Client(headers=header, timeout=60) as client:
+        with loopback.Client(headers=header, timeout=60) as client:
             made.extend(client.post(url, json={"title": "x"}).json()["number"] for _ in range(5))
 
     threads = [threading.Thread(target=open_some) for _ in range(6)]
@@ -99,10 +99,10 @@ def test_many_at_once_get_their_own_numbers(devhub: DevHub) -> None:
 def test_an_operation_that_is_not_there_answers_501(tmp_path: Path) -> None:
     hub = DevHub(tmp_path)
     with serving(hub):
-        answer = httpx.get(f"{hub.api_url}/repos/acme/widget/stargazers")
+        answer = loopback.get(f"{hub.api_url}/repos/acme/widget/stargazers")
         assert answer.status_code == 501
         assert "GET /repos/acme/widget/stargazers" in answer.json()["message"]
-        assert httpx.put(f"{hub.api_url}/app").status_code == 501
+        assert loopback.put(f"{hub.api_url}/app").status_code == 501
     hub.close()
 
 
@@ -140,6 +140,6 @@ def test_text_that_is_no_text_is_made_one(devhub: DevHub) -> None:
     repo = devhub.create_repository("acme/widget", {"a": "b"})
     header = {"authorization": f"Bearer {devhub.token('acme')}"}
     url = f"{devhub.api_url}/repos/acme/widget/issues"
-    made = httpx.post(url, content=rb'{"title": "a\ud800b \u0000"}', headers=header)
+    made = loopback.post(url, content=rb'{"title": "a\ud800b \u0000"}', headers=header)
     assert made.status_code == 201
     assert repo.issue(1).title == "a?b \0"

@@ -10,6 +10,7 @@ import httpx
 import pytest
 
 from app.devhub.pages.markdown import render
+from tests.support import loopback
 from tests.support.github_scene import NAME, OWNER, Scene
 
 HERE = f"/{OWNER}/{NAME}"
@@ -17,7 +18,7 @@ HERE = f"/{OWNER}/{NAME}"
 
 @pytest.fixture
 def browser(scene: Scene) -> Iterator[httpx.Client]:
-    with httpx.Client(base_url=scene.hub.url, follow_redirects=True) as client:
+    with loopback.Client(base_url=scene.hub.url, follow_redirects=True) as client:
         client.post("/_devhub/user", data={"login": "alice", "back": "/"})
         yield client
 

@@ -21,6 +21,7 @@ from app.jobs.store import JobStore
 from app.jobs.tables import sqlite_url
 from app.jobs.types import Job, JobState
 from app.webhooks.signature import digest
+from tests.support import loopback
 from tests.unit.jobs.serving import SECRET, listen, number_of, read_log, start_server
 from tests.unit.webhooks.payloads import commented, issue
 
@@ -41,7 +42,7 @@ def deliver(base_url: str, guid: str, number: int, *, word: str = "fix it", dead
     while time.monotonic() < end:
         sendings += 1
         try:
-            if httpx.post(f"{base_url}/webhooks", content=body, headers=headers, timeout=10).status_code == 202:
+            if loopback.post(f"{base_url}/webhooks", content=body, headers=headers, timeout=10).status_code == 202:
                 return sendings
         except httpx.TransportError:
             time.sleep(0.01)
@@ -83,7 +84,7 @@ def test_random_kills_lose_and_double_nothing(tmp_path: Path) -> None:
     for _ in range(KILLS):
         process = start_server(state, world, listening)
         if random.random() < 0.8:  # else it may die before it is up
-            httpx.get(f"{base_url}/healthz", timeout=30)
+            loopback.get(f"{base_url}/healthz", timeout=30)
         time.sleep(random.uniform(0, 0.3))
         kill(process)
     enough.set()

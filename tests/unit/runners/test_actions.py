@@ -42,6 +42,7 @@ from app.runners.client import Gone, Identity, unpack
 from app.runners.door import PREFIX, Door, Expected, RemoteRun
 from app.runners.elsewhere import carry_out
 from app.runners.types import Errand
+from tests.support import loopback
 from tests.support.disk import small_disk
 from tests.unit.github.scene import Scene, scene
 
@@ -82,7 +83,7 @@ class Line:
             await self.app(scope, receive, send)
 
     async def _ask_the_model(self, request: Request, send: Send) -> None:
-        async with httpx.AsyncClient(trust_env=False) as http:
+        async with loopback.AsyncClient(trust_env=False) as http:
             url = f"{self.model_url}/{request.url.path.partition('/v1/')[2]}"
             said = await http.post(url, content=await request.body())
         await Response(said.content, media_type=said.headers["content-type"])(request.scope, request.receive, send)
@@ -391,7 +392,7 @@ async def identity(place: Place, audience: str | None = None) -> str:
 
 
 async def claim(place: Place, token: str, run: str = "job-1") -> httpx.Response:
-    async with httpx.AsyncClient(trust_env=False) as http:
+    async with loopback.AsyncClient(trust_env=False) as http:
         return await http.post(
             f"{place.url}{PREFIX}/claim", json={"run": run}, headers={"authorization": f"Bearer {token}"}
         )
@@ -495,7 +496,7 @@ async def speaking(place: Place) -> AsyncIterator[Speaks]:
     """What a runner has that was given the open run."""
     token = (await claim(place, await identity(place))).json()["token"]
     headers = {"authorization": f"Bearer {token}"}
-    async with httpx.AsyncClient(base_url=f"{place.url}{PREFIX}", headers=headers, trust_env=False) as http:
+    async with loopback.AsyncClient(base_url=f"{place.url}{PREFIX}", headers=headers, trust_env=False) as http:
         yield http
 
 
@@ -666,7 +667,7 @@ def test_a_token_opens_its_run_alone_and_only_while_it_is_open(play: Callable[[U
                 assert (await http.get("/repository", headers=headers)).status_code == 410
                 own = http.headers.pop("authorization")
                 assert (await http.put("/result", json=result_of(place))).status_code == 401
-        async with httpx.AsyncClient(base_url=f"{place.url}{PREFIX}", trust_env=False) as late:
+        async with loopback.AsyncClient(base_url=f"{place.url}{PREFIX}", trust_env=False) as late:
             headers = {"authorization": own}
             assert (await late.put("/result", json=result_of(place), headers=headers)).status_code == 410
 
