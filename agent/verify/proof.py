@@ -75,7 +75,8 @@ def told_apart(proofs: Sequence[Proof], before: TestRun) -> tuple[tuple[Proof, .
     Args:
         before: the whole suite on the base.
     """
-    flips = {one.test: one for one in proofs if one.test in before.failed and not one.holds}
+    failed = before.failed
+    flips = {one.test: one for one in proofs if one.test in failed and not one.holds}
     parts_of = tuple(f"{one.test}/" for one in proofs if one.holds)  # as Go names them; a name may have a slash, too
     cut_off = {one.test for one in proofs if one.on_base == "missing" and one.test.startswith(parts_of)}
     return tuple(one for one in proofs if one.test not in flips and one.test not in cut_off), tuple(flips)
@@ -100,20 +101,21 @@ def _text(data: bytes) -> str:
 def candidates(draft: Draft, before: TestRun, after: TestRun, unsteady: Collection[str] = ()) -> tuple[str, ...]:
     """Ids that the change must turn from red to green: new ones, ones whose source changed, and repaired ones."""
     edited = {path for path, file in draft.edits.items() if file is not None and is_test(path)}
-    known = before.passed | before.failed
+    failed, passed = before.failed, after.passed  # each time they are asked for, they are put together
+    known = before.passed | failed
     altered = {path: changed_tests(draft, path) for path in edited}
 
     def concerned(test: str) -> bool:
         if test.startswith(PART):  # that a linter is content says nothing of the task
             return False
         path, _, rest = test.partition("::")
-        if test in before.failed:
-            return test in after.passed and test not in unsteady
+        if test in failed:
+            return test in passed and test not in unsteady
         return (test not in known and test not in unsteady) or (
             path in edited and rest.partition("[")[0] in altered[path]
         )
 
-    return tuple(sorted(filter(concerned, after.passed | after.failed)))
+    return tuple(sorted(filter(concerned, passed | after.failed)))
 
 
 # ── measuring ────────────────────────────────────────────────────────────────────────────────────────────────────
@@ -150,7 +152,9 @@ def _sings(canary: Canary, run: TestRun) -> bool:
 def _showing(unit: Sequence[str], red: TestRun, green: TestRun) -> Iterator[str]:
     """``unit``, with a test that turned in place of one that passes in both and differs from it by a number alone, as
     cases of a data provider do: one that is put among others moves their numbers, and only the last one looks new."""
-    turned = {_NUMBER.sub("#", test): test for test in sorted(red.failed & green.passed, reverse=True)}
+    turned = {
+        _NUMBER.sub("#", test): test for test in sorted((red.failed & green.passed).difference(unit), reverse=True)
+    }
     both = red.passed & green.passed
     for test in unit:
         numbered = _NUMBER.sub("#", test)
