@@ -128,6 +128,8 @@ def _functions(
         if room < _SMALLEST:
             break
         lines = index.text(hit.path).split("\n")
+        if pieces.is_overload(lines, hit):
+            continue
         body = pieces.body(lines, hit, long_doc)
         if estimate_tokens(body) > long:
             body = pieces.excerpt(index, text, lines, hit, int(room * _EXCERPT)) if rank[hit] < _EXCERPTS else ""

@@ -35,7 +35,7 @@ _PIECES, _PLACES = 2, 3
 """So many chunks are looked at, and so many places in them are shown."""
 _AS_GOOD = 0.75
 """Share of the best chunk's score that the second one must reach."""
-_BEFORE, _AFTER = 2, 6
+_BEFORE, _AFTER, _EXAMPLE = 2, 6, 30
 _NEWEST = 6
 
 
@@ -82,10 +82,20 @@ def _places(
     for _, file, line in sorted(best):
         spans = found.setdefault(index.paths[file], [])
         if all(line < first or line > last for first, last in spans):
-            spans.append((max(1, line - _BEFORE), line + _AFTER))
+            text = index.text(index.paths[file]).split("\n")
+            spans.append((max(1, line - _BEFORE), _end(text, line)))
         if sum(map(len, found.values())) == _PLACES:
             break
     return found
+
+
+def _end(lines: Sequence[str], at: int) -> int:
+    """Where what stands at a line ends: an example is shown whole, if it is not too long."""
+    last = min(at + _AFTER, len(lines))
+    more = range(last, min(at + _EXAMPLE, len(lines)))
+    if not lines[last - 1][:1].isspace() and lines[last - 1]:
+        return last
+    return next((n for n in more if lines[n] and not lines[n][0].isspace()), last)
 
 
 def _newest(lines: Sequence[str]) -> int:

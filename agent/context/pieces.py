@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 from agent.context.issue import read_issue
@@ -23,6 +24,8 @@ _DOC_SHOWN = 3
 
 _CONSTANT_LINES = 6
 """Of a class's constant that a method uses."""
+
+_OVERLOAD = re.compile(r"\s*@(?:[\w.]+\.)?overload\b")
 
 _HEAD, _BEFORE, _AFTER = 5, 2, 4
 """Lines of the beginning of a long function, and around each of its lines that say most of the task."""
@@ -56,6 +59,11 @@ def _docstring(lines: Sequence[str], start: int, end: int) -> range:
             rest = (n for n in range(first, end + 1) if quotes in (begin[3:] if n == first else lines[n - 1]))
             return range(first, next(rest, first) + 1)
     return range(0)
+
+
+def is_overload(lines: Sequence[str], hit: FunctionHit) -> bool:
+    """Whether it only tells a type checker of one way to call what is beside it."""
+    return bool(_OVERLOAD.match(lines[hit.start - 1]))
 
 
 def body(lines: Sequence[str], hit: FunctionHit, doc_tokens: float) -> str:

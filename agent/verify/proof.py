@@ -152,9 +152,8 @@ def _sings(canary: Canary, run: TestRun) -> bool:
 def _showing(unit: Sequence[str], red: TestRun, green: TestRun) -> Iterator[str]:
     """``unit``, with a test that turned in place of one that passes in both and differs from it by a number alone, as
     cases of a data provider do: one that is put among others moves their numbers, and only the last one looks new."""
-    turned = {
-        _NUMBER.sub("#", test): test for test in sorted((red.failed & green.passed).difference(unit), reverse=True)
-    }
+    others = (red.failed & green.passed).difference(unit)
+    turned = {_NUMBER.sub("#", test): test for test in sorted(others, reverse=True)}
     both = red.passed & green.passed
     for test in unit:
         numbered = _NUMBER.sub("#", test)

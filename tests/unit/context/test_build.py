@@ -232,6 +232,25 @@ def test_documentation_is_shown_where_the_task_asks_for_it(tmp_path: Path) -> No
     assert "2.1.0" not in build(index, Task(title="`total_price` counts twice"), 4000, "seed")
 
 
+def test_an_example_in_the_documentation_is_shown_whole(tmp_path: Path) -> None:
+    example = "\n".join(f"        step_{number}(cart)\n" for number in range(9))
+    text = (
+        f"Discounts\n---------\n\nA shop may give discounts::\n\n    def discount(cart):\n{example}\nThe end.\n\n"
+        + "And so on.\n" * 9
+        + "More.\n"
+    )
+    index = index_of(tmp_path, {**SHOP, "docs/discounts.rst": text})
+    shown = build(index, Task(title="The docs have a wrong `discount`", body="See docs/discounts.rst"), 4000, "seed")
+    assert "step_8(cart)" in shown and "More." not in shown
+
+
+def test_a_way_to_call_that_only_a_type_checker_reads_is_not_shown(tmp_path: Path) -> None:
+    overload = "@overload\ndef get(key: int) -> str: ...\n@t.overload\ndef get(key: str) -> int: ...\n"
+    index = index_of(tmp_path, {"a.py": f"{overload}def get(key):\n    return KEYS[key]\n"})
+    shown = build(index, Task(title="`get` of a key that is not there"), 4000, "seed")
+    assert "return KEYS[key]" in shown and "overload" not in shown
+
+
 @pytest.mark.parametrize(
     ("text", "wanted"),
     [
