@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -13,7 +13,8 @@ from agent.context.names import plain
 from agent.context.page import numbered
 from agent.context.pieces import chunk_of, is_inner_test
 from agent.context.search import FunctionHit, SearchResult
-from agent.context.signals import fit_of_tests, whole_of
+from agent.context.signals import best_chunks, fit_of_tests, whole_of
+from agent.index.graph import called
 from agent.index.index import Index
 from agent.index.record import Symbol
 from agent.index.words import words
@@ -23,6 +24,12 @@ NAMED = 3
 
 _TEST_FILES, _OF_ONE_FILE = 5, 3
 """No more files with tests, and tests of one, are named."""
+
+_TESTED = 5
+"""So many files, those of the best functions, say which tests are looked at."""
+
+_LIKE, _FIRST = 0.3, 0.3
+"""What a test file is worth more that is called like such a file, or reaches the first of them; the others less."""
 
 _TEST_NAME = re.compile(r"(?:^|\.)_*[Tt]est[^.]*$|[a-z0-9]_?[Tt]est$")
 """What is a test by its name; everything else in their files may be a helper."""
@@ -36,27 +43,37 @@ the task names is told where more places define it."""
 
 
 def tests(index: Index, result: SearchResult, own: Sequence[FunctionHit], text: str) -> str:
-    """Tests that name the best functions and import their files, as places to look and to imitate: those that fit the
-    task ``text`` best first, after those of a source file's ``own``."""
-    graph, short = index.graph, [hit.name.rpartition(".")[2] for hit in result.functions[:NAMED]]
-    stems = index.corpus.vocabulary.stems
-    scores = fit_of_tests(index, damped(query_of(stems.of(words(text))), query_of(stems.of(short))))
-    found: dict[int, None] = {}
-    for hit, name in zip(result.functions[:NAMED], short, strict=True):
-        covering = {graph.number[reach.path] for reach in index.tests_for([hit.path])}
-        chunks, _ = index.corpus.of_word(name)
-        found |= dict.fromkeys(chunk for chunk in chunks.tolist() if index.piece(chunk)[0] in covering)
-    lines: dict[int, dict[str, None]] = {}
-    for chunk in sorted(found, key=lambda chunk: (-scores[chunk], *index.piece(chunk))):
-        file, piece = index.piece(chunk)
-        names = lines.setdefault(file, {})
-        name = index.records[file].symbols[piece.symbol].name if piece.symbol >= 0 else ""
-        if _TEST_NAME.search(name) and len(names) < _OF_ONE_FILE:
-            names[name] = None
+    """Tests that reach the files of the best functions, as places to look and to imitate: those that fit the task
+    ``text`` best first, after those of a source file's ``own``."""
     told = [f"{hit.path}: {hit.name}" for hit in own[:_OF_ONE_FILE]]
-    told += [f"{index.paths[file]}: {', '.join(names)}".removesuffix(": ") for file, names in lines.items()]
+    told += _fitting_tests(index, result.functions, text)
     told = told or [reach.path for reach in index.tests_for([hit.path for hit in result.files[:1]])]
     return "\n".join(told[:_TEST_FILES])
+
+
+def _fitting_tests(index: Index, functions: Sequence[FunctionHit], text: str) -> Iterator[str]:
+    """Lines, the best first: a file, and those of its tests that fit best."""
+    graph, stems = index.graph, index.corpus.vocabulary.stems
+    said = [text, text.partition("\n")[0], text.partition("\n")[0]]  # what the title says counts three times
+    names = [hit.name.rpartition(".")[2] for hit in functions[:NAMED]]
+    scores = fit_of_tests(index, damped(*(query_of(stems.of(words(part))) for part in said), query_of(stems.of(names))))
+    _, fit = best_chunks(scores, index)
+    worth: dict[int, float] = {}
+    for place, path in enumerate(list(dict.fromkeys(hit.path for hit in functions))[:_TESTED]):
+        for reach in index.tests_for([path]):
+            file, like = graph.number[reach.path], called(reach.path) == called(path)
+            worth[file] = max(worth.get(file, 0.0), float(fit[file]) * (1 + _LIKE * like + _FIRST / (1 + place)))
+    by_fit = np.argsort(-scores, kind="stable")
+    owners = index.corpus.chunk_file[by_fit]
+    for file in sorted((file for file in worth if worth[file]), key=lambda file: (-worth[file], file))[:_TEST_FILES]:
+        names = dict.fromkeys(_test_name(index, chunk) for chunk in by_fit[owners == file].tolist() if scores[chunk])
+        yield f"{index.paths[file]}: {', '.join(list(filter(None, names))[:_OF_ONE_FILE])}".removesuffix(": ")
+
+
+def _test_name(index: Index, chunk: int) -> str:
+    file, piece = index.piece(chunk)
+    name = index.records[file].symbols[piece.symbol].name if piece.symbol >= 0 else ""
+    return name if _TEST_NAME.search(name) else ""
 
 
 def constants(index: Index, text: str) -> str:

@@ -189,10 +189,10 @@ def affected_tests(graph: Graph, changed: Iterable[int]) -> list[tuple[int, Cert
         frontier = [i for i in dict.fromkeys(up for file in frontier for up in graph.importers(file)) if i not in seen]
         seen.update(dict.fromkeys(frontier, 0))
         found.update({i: Certainty.RESOLVED for i in frontier if i in graph.tests})
-    stems = {_stem(graph.paths[i]) for i in start} | {parent(graph.paths[i]).rpartition("/")[2] for i in start}
+    stems = {called(graph.paths[i]) for i in start} | {parent(graph.paths[i]).rpartition("/")[2] for i in start}
     stems.discard("")
     for i in sorted(graph.tests):
-        if i not in found and _stem(graph.paths[i]) in stems:
+        if i not in found and called(graph.paths[i]) in stems:
             found[i] = Certainty.BY_NAME
     return list(found.items())
 
@@ -200,6 +200,6 @@ def affected_tests(graph: Graph, changed: Iterable[int]) -> list[tuple[int, Cert
 _TEST_AFFIX = re.compile(r"^(?:test_?|spec_?)|(?:[._-]?(?:tests?|spec))$", re.IGNORECASE)
 
 
-def _stem(path: str) -> str:
-    """``a/test_query.py`` and ``b/query.py`` → ``query``."""
+def called(path: str) -> str:
+    """What a file and its tests have in common: ``a/test_query.py`` and ``b/query.py`` → ``query``."""
     return _TEST_AFFIX.sub("", path.rpartition("/")[2].partition(".")[0]).lower()

@@ -191,6 +191,21 @@ def test_the_tests_that_fit_the_task_come_first_and_no_helper(tmp_path: Path) ->
     assert sorted(told[1:]) == ["tests/test_a.py: test_other", "tests/test_cart.py: test_total_price"]
 
 
+def test_tests_that_name_no_function_are_found_by_what_they_say_and_reach(tmp_path: Path) -> None:
+    source = "def sell(cart):\n    return _rounded(cart)\n\n\ndef _rounded(cart):\n    return 0.1\n"
+    head = "from shop.till import sell\n\n\ndef "
+    tests = {
+        "shop/till.py": source,
+        "tests/test_orders.py": f"{head}test_cents_stay():\n    assert sell('half a cent') == 0\n",
+        "tests/test_till.py": f"{head}test_cents():\n    assert sell('half a cent') == 0\n",
+        "tests/test_far.py": "def test_half_a_cent_is_rounded(): pass\n",
+    }
+    task = Task(title="Half a cent is rounded", body="See `_rounded`.")
+    told = build(index_of(tmp_path, {**TREE, **tests}), task, 4000, "seed").partition("tests that cover this code\n")[2]
+    assert told.splitlines()[:2] == ["tests/test_till.py: test_cents", "tests/test_orders.py: test_cents_stay"]
+    assert "test_far" not in told.partition("\ntests ")[0]
+
+
 def test_a_method_that_stands_in_no_class_gets_no_heading(tmp_path: Path) -> None:
     tree = {
         "go.mod": "module x\n",
