@@ -19,7 +19,7 @@ from agent.ask import NOBODY, Asker
 from agent.budget import Meter, load_prices
 from agent.context.semantic import Meaning, Semantic
 from agent.endings import Ending
-from agent.errors import GraftsmithError, OperatorError, disk_full
+from agent.errors import GraftsmithError, OperatorError, UserError, disk_full
 from agent.events import EventLog, Listener
 from agent.listing import listed
 from agent.loop import Conversation, Finished
@@ -246,8 +246,12 @@ def _baseline(run: Run, harness: Harness, base: BaseTree) -> Baseline:
     another copy of the project, in one that is installed."""
     shelf = Shelf(Path(run.spec.cache_dir) / BASELINES)
     if place := harness.astray():
-        ran = "so the tests ran in one that was installed" if harness.install() else "and none could be installed"
-        run.notes.append(f"In your own environment the tests would have seen {place} in place of this checkout, {ran}.")
+        instead = f"In your own environment the tests would see {place} in place of this checkout"
+        mend = "Let them see it, by `pip install -e .` there"
+        if not harness.install():
+            why = " ".join(("No other could be installed.", *harness.environment.notes))
+            raise UserError(instead, why=why, todo=mend)
+        run.notes.append(f"{instead}, so they ran in one that was installed. {mend}.")
     baseline = Baseline(harness, base.draft(), shelf)
     why = lacking(baseline.run)
     if why and harness.install():

@@ -10,10 +10,11 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from agent.verify.files import Files, text
+from agent.verify.files import Files, matching, text
 
 _PACKAGE: Final = re.compile(r"src/([A-Za-z_]\w*)(?:/__init__)?\.py")
 _CONFIGURES: Final = ("pytest.ini", ".pytest.ini", "pytest.toml", "pyproject.toml", "tox.ini", "setup.cfg")
+_INTERPRETER: Final = re.compile(r"(?:^|\s)((?!-)[\w./-]*python[\d.]*) -m ")
 _FIND: Final = """
 import importlib.util, os, sys
 here = os.path.realpath(".") + os.sep
@@ -33,10 +34,13 @@ def packages(line: str, files: Files) -> tuple[str, ...]:
         line: runs the tests.
     """
     told = any("pythonpath" in said.lower() for said in (line, *(text(files, name) for name in _CONFIGURES)))
+    told = told or any("sys.path" in text(files, path) for path in matching(files, "conftest.py"))
     found = (_PACKAGE.fullmatch(path) for path in files.paths())
     return () if told else tuple(sorted({match[1] for match in found if match}))
 
 
-def look(names: Sequence[str]) -> tuple[str, ...]:
-    """A command, run where the checkout is, that prints where else ``names`` would be imported from."""
-    return ("python3", "-c", _FIND, *names)
+def look(line: str, names: Sequence[str]) -> tuple[str, ...]:
+    """A command, run where the checkout is, that prints where else ``names`` would be imported from by what ``line``
+    runs the tests with."""
+    interpreter = _INTERPRETER.search(line)
+    return (interpreter[1] if interpreter else "python3", "-c", _FIND, *names)

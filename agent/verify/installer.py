@@ -76,8 +76,8 @@ class Installer:
         names = astray.packages(self._plan.line, self._workspace.base) if "python3" in self._toolchain.PROGRAMS else ()
         if not names or environment.source != "yours":
             return ""
-        limits = replace(self._set_up.limits, wall_s=_PROBE_S)
-        found = self._set_up.run(astray.look(names), self._checkout().mounts, environment, limits=limits)
+        limits, look = replace(self._set_up.limits, wall_s=_PROBE_S), astray.look(self._plan.line, names)
+        found = self._set_up.run(look, self._checkout().mounts, environment, limits=limits)
         return clean(found.output, _PLACE_CHARS).strip().partition("\n")[0] if found.ok else ""
 
     def rebuilt(self, draft: Draft, checkout: Callable[[Draft], Checkout]) -> Environment | None:

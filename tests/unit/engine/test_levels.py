@@ -103,3 +103,17 @@ def test_with_no_round_left_the_change_is_tested_and_is_not_ready(linted: Desk, 
     console = Terminal(file=io.StringIO(), record=True, width=200)
     display.evidence(console, Evidence.model_validate(done["evidence"]))
     assert "flake8: widget.py:5: W1 no print on line 5" in console.export_text()
+
+
+def test_tests_that_would_see_a_release_say_nothing_of_the_checkout(desk: Desk, scripted: MakeModel) -> None:
+    """What has pytest has `packaging`; where no other environment can be had, there is nothing to go by."""
+    desk.repository.commit(
+        {
+            "src/packaging/__init__.py": "",
+            ".graftsmith.toml": '[commands]\nsetup = ["echo no such thing >&2; exit 3"]\n',
+        }
+    )
+    _, done, events = ran(desk, scripted())
+    assert done["outcome"] == "blocked" and done["usage"]["calls"] == 0
+    assert "in place of this checkout" in done["reason"] and "no such thing" in done["reason"]
+    assert "pip install -e ." in done["next_step"] and suites(events) == 0

@@ -87,6 +87,7 @@ def test_a_release_of_the_project_does_not_take_the_place_of_its_checkout(bench:
     assert astray.startswith("/") and "packaging" in astray and "src" not in astray
     for there in (
         {"setup.cfg": "[tool:pytest]\npythonpath = src\n"},
+        {"tests/conftest.py": "import sys\nsys.path.insert(0, 'src')\n"},
         {"src/packaging/__init__.py": None, "src/no_such_thing.py": "X = 1\n"},
         {"src/packaging/__init__.py": None, "packaging/__init__.py": "X = 1\n"},
     ):
