@@ -66,8 +66,8 @@ def _fitting_tests(index: Index, functions: Sequence[FunctionHit], text: str) ->
     by_fit = np.argsort(-scores, kind="stable")
     owners = index.corpus.chunk_file[by_fit]
     for file in sorted((file for file in worth if worth[file]), key=lambda file: (-worth[file], file))[:_TEST_FILES]:
-        names = dict.fromkeys(_test_name(index, chunk) for chunk in by_fit[owners == file].tolist() if scores[chunk])
-        yield f"{index.paths[file]}: {', '.join(list(filter(None, names))[:_OF_ONE_FILE])}".removesuffix(": ")
+        own = dict.fromkeys(_test_name(index, chunk) for chunk in by_fit[owners == file].tolist() if scores[chunk])
+        yield f"{index.paths[file]}: {', '.join(list(filter(None, own))[:_OF_ONE_FILE])}".removesuffix(": ")
 
 
 def _test_name(index: Index, chunk: int) -> str:
