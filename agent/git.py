@@ -10,7 +10,6 @@ from __future__ import annotations
 import errno
 import hashlib
 import os
-import re
 import tempfile
 import threading
 import time
@@ -31,6 +30,7 @@ from agent.git_errors import (
     no_room,
     remote_error,
 )
+from agent.git_names import object_id, protocol, source
 from agent.git_process import LOCAL, environment
 from agent.outside import git_settings
 from agent.types import FileChange
@@ -38,8 +38,6 @@ from sandbox import process
 from sandbox.errors import SandboxError
 from sandbox.types import MIB, End, Finished, Limits
 
-_PROTOCOLS = frozenset({"https", "http", "file"})
-_SHA1 = re.compile(r"^[0-9a-f]{40}$")
 _REMOTE = Limits(wall_s=900.0)
 _FETCH = ("fetch", "--quiet", "--depth=1", "--no-tags", "--no-write-fetch-head", "--no-recurse-submodules", "--force")
 _FETCHED = "refs/graftsmith/fetched"
@@ -66,40 +64,6 @@ class Match:
     path: str
     line: int
     text: str
-
-
-# ── names ────────────────────────────────────────────────────────────────────────────────────────────────────────
-
-_REF_FORBIDDEN = re.compile(r"[\x00-\x20\x7f~^:?*\[\\]|\.\.|@\{|//")
-
-
-def valid_ref(name: str) -> bool:
-    """Whether ``name`` is a full ref name that git accepts (``git check-ref-format NAME``)."""
-    parts = name.split("/")
-    return (
-        len(parts) > 1
-        and not _REF_FORBIDDEN.search(name)
-        and not name.endswith(".")
-        and all(part and not part.startswith(".") and not part.endswith(".lock") for part in parts)
-    )
-
-
-def _checked_source(ref: str) -> str:
-    if _SHA1.match(ref) or ref == "HEAD" or (ref.startswith("refs/") and valid_ref(ref)):
-        return ref
-    raise RefMissing(f"{ref!r} is not a full ref name or a commit id", todo="Name a branch that exists")
-
-
-def _protocol(url: str) -> str:
-    scheme, found, rest = url.partition("://")
-    if not found or scheme not in _PROTOCOLS or not rest or any(c.isspace() or not c.isprintable() for c in url):
-        raise UserError(
-            "This address is not one we fetch from", why=f"Only {', '.join(sorted(_PROTOCOLS))} URLs are used"
-        )
-    return scheme
-
-
-# ── one repository ───────────────────────────────────────────────────────────────────────────────────────────────
 
 
 class Git:
@@ -167,13 +131,13 @@ class Git:
         Raises:
             RefMissing, AccessDenied, RepositoryTooLarge, RetryLater, UserError.
         """
-        source = _checked_source(ref)
-        settings = {f"protocol.{_protocol(url)}.allow": "always", **git_settings(url)}
+        named = source(ref)
+        settings = {f"protocol.{protocol(url)}.allow": "always", **git_settings(url)}
         if header is not None:
             settings["http.extraHeader"] = header
         too_large = _Growth(self.git_dir, max_bytes)
         finished = self._try(
-            [*_FETCH, "--", url, f"{source}:{_FETCHED}"],
+            [*_FETCH, "--", url, f"{named}:{_FETCHED}"],
             settings=settings,
             cancelled=lambda: too_large() or (cancelled is not None and cancelled()),
             limits=_REMOTE,
@@ -199,16 +163,16 @@ class Git:
 
     def tree(self, sha: str) -> dict[str, Entry]:
         """Every file, link and submodule of a commit or tree, by path, in git's order."""
-        listing = self.run(["ls-tree", "-r", "-z", "-l", "--full-tree", _object(sha)])
+        listing = self.run(["ls-tree", "-r", "-z", "-l", "--full-tree", object_id(sha)])
         return {entry.path: entry for entry in map(_entry, listing.split(b"\0")[:-1])}
 
     def tree_of(self, sha: str) -> str:
         """The id of a commit's tree."""
-        return self.run(["rev-parse", "--verify", f"{_object(sha)}^{{tree}}"]).decode().strip()
+        return self.run(["rev-parse", "--verify", f"{object_id(sha)}^{{tree}}"]).decode().strip()
 
     def commit_time(self, sha: str) -> int:
         """Seconds since the epoch, as the committer's clock had it."""
-        return int(self.run(["log", "--no-walk", "--no-show-signature", "--format=%ct", _object(sha), "--"]))
+        return int(self.run(["log", "--no-walk", "--no-show-signature", "--format=%ct", object_id(sha), "--"]))
 
     def blob(self, blob: str) -> bytes:
         """The bytes of one blob, as stored: no filter, no line-ending change."""
@@ -227,7 +191,7 @@ class Git:
         if self._reader is None:
             self._reader = process.Conversation([*self._argv(), "cat-file", "--batch"], env=environment())
         try:
-            self._reader.send("".join(f"{_object(blob)}\n" for blob in batch).encode())
+            self._reader.send("".join(f"{object_id(blob)}\n" for blob in batch).encode())
             return [self._answer(self._reader, blob) for blob in batch]
         except BaseException as error:
             # What was asked and not read would be taken for the answer to the next question.
@@ -251,7 +215,7 @@ class Git:
         return self.run(
             [
                 *("diff-tree", "-p", "-r", "-M", "--no-color", "--no-ext-diff", "--no-textconv", f"-U{context:d}"),
-                *(*options, _object(before), _object(after), "--"),
+                *(*options, object_id(before), object_id(after), "--"),
             ]
         )
 
@@ -268,7 +232,7 @@ class Git:
         """
         options = ["-E" if regex else "-F", *(["-i"] if ignore_case else [])]
         finished = self._try(
-            ["grep", "--no-color", "-n", "-I", "-z", *options, "-e", pattern, _object(tree), "--", *where],
+            ["grep", "--no-color", "-n", "-I", "-z", *options, "-e", pattern, object_id(tree), "--", *where],
             limits=Limits(wall_s=20.0, output_bytes=8 * MIB),
         )
         if finished.end is not End.EXITED or finished.exit_code not in (0, 1):
@@ -293,7 +257,7 @@ class Git:
                 for c in changed
             ]
             index = {"GIT_INDEX_FILE": str(Path(scratch) / "index")}
-            self.run(["read-tree", _object(base)], variables=index)
+            self.run(["read-tree", object_id(base)], variables=index)
             if lines:
                 self.run(["update-index", "--add", "--replace", "-z", "--index-info"], b"".join(lines), variables=index)
             return self.run(["write-tree"], variables=index).decode().strip()
@@ -395,12 +359,6 @@ def folder_bytes(folder: Path) -> int:
 def blob_id(content: bytes) -> str:
     """The id that git gives to these bytes."""
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
-
-
-def _object(sha: str) -> str:
-    if not _SHA1.match(sha):
-        raise BugError(f"{sha!r} is not an object id")
-    return sha
 
 
 def _entry(line: bytes) -> Entry:

@@ -27,6 +27,7 @@ from agent.verify import coverage, impact, integrity, static
 from agent.verify.baseline import Baseline
 from agent.verify.compare import compare, without_wandering
 from agent.verify.compiled import unbuilt, unseen
+from agent.verify.flakes import Flakes
 from agent.verify.harness import Harness
 from agent.verify.impact import Use
 from agent.verify.inside import inner_tests, may_hold_tests
@@ -44,7 +45,6 @@ class Measure:
         indexer: has read the base.
         before: the index of the base.
         baseline: the tests of the base.
-        isolation: what separates them from this machine, for a person.
         stage: names what goes on.
         quick_s: see ``impact.run_first``.
     """
@@ -54,7 +54,7 @@ class Measure:
     indexer: Indexer
     before: Index
     baseline: Baseline
-    isolation: str
+    flakes: Flakes
     events: Events
     stage: Callable[[Stage], AbstractContextManager[None]]
     quick_s: float = impact.QUICK_S
@@ -79,8 +79,7 @@ class Measure:
             return evidence if wrong else self._told_more(draft, after, evidence)
 
     def _of_base(self, **more: object) -> Evidence:
-        known = {"baseline": self.baseline.run, "baseline_from": self.baseline.taken_from, "isolation": self.isolation}
-        return Evidence().model_copy(update={**known, "partial": self.baseline.partial, **more})
+        return self.baseline.evidence().model_copy(update=more)
 
     def _checks(self, draft: Draft, after: Index, *, to_the_end: bool) -> tuple[Check, ...]:
         def importers() -> Collection[str]:
@@ -132,7 +131,7 @@ class Measure:
         before = self.baseline.run
         if files:
             before, run = impact.restricted(before, files), impact.restricted(run, files)
-        comparison = compare(before, run, self.harness.flaky(draft, before, run))
+        comparison = compare(before, run, self.flakes.among(draft, before, run))
         if self.baseline.doubted(comparison):
             return self._compared(draft, run, files)
         self.baseline.flipped(comparison.flaky)

@@ -31,9 +31,10 @@ from agent.tools import REGISTRY, Claim, ToolContext
 from agent.tools.base import COMMAND_SECONDS
 from agent.tools.own import with_own
 from agent.tree import BaseTree, Draft
-from agent.types import START, Commands, Evidence, RunResult, RunSpec, Stage, SuiteStatus
+from agent.types import START, Commands, RunResult, RunSpec, Stage, SuiteStatus
 from agent.verify.baseline import Baseline, Shelf
 from agent.verify.environment import Machine
+from agent.verify.flakes import Flakes
 from agent.verify.harness import Harness
 from agent.verify.lacking import lacking
 from agent.verify.registries import Registries
@@ -144,12 +145,7 @@ def _stages(run: Run, stack: ExitStack, sandbox: Sandbox) -> Ending:
         stack.callback(baseline.keep)
         baseline.go_by_parts()
         run.notes += [*harness.environment.notes, *_unsteady(baseline), *_endless(baseline)]
-        run.evidence = Evidence(
-            baseline=baseline.run,
-            baseline_from=baseline.taken_from,
-            partial=baseline.partial,
-            isolation=sandbox.isolation.detail,
-        )
+        run.evidence = baseline.evidence()
     unusable = judge.unusable(baseline.run)
     if unusable:
         by = f"They were run by `{harness.plan.line}` ({harness.plan.reason}). " if harness.plan.line else ""
@@ -278,7 +274,7 @@ def _measure(run: Run, harness: Harness, baseline: Baseline, known: Known) -> Me
         indexer=known.indexer,
         before=known.index,
         baseline=baseline,
-        isolation=run.evidence.isolation,
+        flakes=Flakes(harness),
         events=run.events,
         stage=run.stage,
     )

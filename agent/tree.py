@@ -7,7 +7,7 @@ to its checkout can therefore never get into a change.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -16,8 +16,8 @@ from types import MappingProxyType
 from agent.errors import ToolRefusal, UserError
 from agent.git import GITLINK, LINK, Entry, Git, blob_id
 from agent.git_errors import RepositoryTooLarge
-from agent.listing import listed
 from agent.paths import MAX_PATH_BYTES, canonical, check_new_name, folded, is_git_folder, parents
+from agent.tree_errors import Binary, NotAFile, missing, named, no_regular_file, spelled_otherwise, unreachable
 from agent.types import ChangeSet, FileChange, FileMode
 from sandbox.types import MIB
 
@@ -25,7 +25,6 @@ MAX_FILE_BYTES = 2 * MIB
 """Largest file that tools read or write. Larger ones are data, not source."""
 MAX_KEPT_BYTES = 64 * MIB
 """Text of a whole repository that is held in memory at most."""
-_SHOWN = 8
 _COMPARED = 1_000
 """Names of one folder that a name which is not there is compared with."""
 
@@ -46,22 +45,6 @@ def is_text(content: bytes) -> bool:
     return b"\0" not in content[:8_000]
 
 
-class NotFound(ToolRefusal):
-    """There is no such file."""
-
-
-class NotAFile(ToolRefusal):
-    """The path is a folder, a symbolic link, or inside a submodule."""
-
-
-class Binary(ToolRefusal):
-    """The file is no text, or too large to be treated as such."""
-
-
-class CaseTwin(ToolRefusal):
-    """Another path differs only in case; on some systems both would be the same file."""
-
-
 # ── the base ─────────────────────────────────────────────────────────────────────────────────────────────────────
 
 
@@ -72,6 +55,8 @@ class BaseTree:
     git: Git = field(repr=False)
     sha: str
     entries: Mapping[str, Entry] = field(repr=False)
+    _kept: dict[str, bytes] = field(default_factory=dict, repr=False)
+    """Texts, since they were wanted all at once; not for the sake of one file."""
 
     @classmethod
     def load(cls, git: Git, sha: str, quota: Quota = DEFAULT_QUOTA) -> BaseTree:
@@ -91,7 +76,7 @@ class BaseTree:
             )
         bad = [path for path in entries if _unfit(path)]
         if bad:
-            raise UserError(f"The commit holds paths that no checkout may hold: {_listed(bad)}", todo="Remove them")
+            raise UserError(f"The commit holds paths that no checkout may hold: {named(bad)}", todo="Remove them")
         return cls(git, sha, MappingProxyType(entries))
 
     def paths(self) -> Collection[str]:
@@ -100,8 +85,7 @@ class BaseTree:
 
     def content(self, path: str) -> bytes:
         """The stored bytes of a file, or the target of a link. Never refused for what they are."""
-        kept = vars(self).get("texts") or {}  # where they were wanted all at once before, not for the sake of one file
-        return kept[path] if path in kept else self.git.blob(self.entries[path].blob)
+        return self._kept[path] if path in self._kept else self.git.blob(self.entries[path].blob)
 
     def contents(self, paths: Sequence[str]) -> Iterator[bytes]:
         """The stored bytes of many files, or targets of links, in order; text is read from git once."""
@@ -136,7 +120,8 @@ class BaseTree:
             return None
         contents = self.git.blobs(entry.blob for entry in regular)
         pairs = zip(regular, contents, strict=True)
-        return MappingProxyType({entry.path: content for entry, content in pairs if is_text(content)})
+        self._kept.update((entry.path, content) for entry, content in pairs if is_text(content))
+        return MappingProxyType(self._kept)
 
     @cached_property
     def folders(self) -> Mapping[str, int]:
@@ -354,10 +339,10 @@ class Draft:
         for folder in parents(path):
             mode = self.mode(folder)
             if mode is not None:
-                raise NotAFile(f"{path} is not reachable: {_kind(mode, folder)}", todo=_instead(mode))
+                raise unreachable(path, folder, mode)
         mode = self.mode(path)
-        if mode in (LINK, GITLINK):
-            raise NotAFile(f"{path} is not a regular file: {_kind(mode, path)}", todo=_instead(mode))
+        if mode is not None and mode in (LINK, GITLINK):
+            raise no_regular_file(path, mode)
         if mode is None and self.is_folder(path):
             raise NotAFile(f"{path} is a folder", todo="Name a file in it")
 
@@ -369,11 +354,7 @@ class Draft:
             if not twins:
                 check_new_name(name)
             elif name not in twins:
-                raise CaseTwin(
-                    f"{path} does not exist, but {_listed(twins)} {'does' if len(twins) == 1 else 'do'}",
-                    why="The names differ only in upper and lower case",
-                    todo="Use the existing spelling, or another name",
-                )
+                raise spelled_otherwise(path, twins)
 
     def _spellings(self, name: str) -> tuple[str, ...]:
         key = folded(name)
@@ -389,18 +370,12 @@ class Draft:
         return twins[0] if len(twins) == 1 else path
 
     def _not_found(self, path: str) -> ToolRefusal:
-        twins = self._spellings(path)
-        if twins:
-            return CaseTwin(f"{path} does not exist, but {_listed(twins)} does", todo="Use the existing spelling")
         name = path.rsplit("/", 1)[-1]
         same_name = [p for p in self.paths() if p.rsplit("/", 1)[-1] == name]
-        if same_name:
-            return NotFound(f"{path} does not exist", why=f"There is {_listed(same_name)}", todo="Use the full path")
         folder = path[: -len(name)]
         beside = [p for p in self.paths() if p.startswith(folder) and "/" not in p[len(folder) :]]
         near = get_close_matches(path, beside[:_COMPARED], n=1, cutoff=0.8)
-        meant = f"You may mean {near[0]}; else use" if near else "Use"
-        return NotFound(f"{path} does not exist", todo=f"{meant} list or search to find it")
+        return missing(path, self._spellings(path), same_name, near)
 
 
 def _unfit(path: str) -> bool:
@@ -414,19 +389,3 @@ def _file_mode(mode: str) -> FileMode:
     if mode == "100755":
         return "100755"
     return "120000" if mode == LINK else "100644"
-
-
-def _kind(mode: str, path: str) -> str:
-    if mode == GITLINK:
-        return f"{path} is a submodule, and everything below it is inside a submodule"
-    return f"{path} is a symbolic link" if mode == LINK else f"{path} is a file"
-
-
-def _instead(mode: str) -> str:
-    if mode == GITLINK:
-        return "Change the submodule's own repository instead"
-    return "Work on the file that it points to, by its real path" if mode == LINK else "Choose another path"
-
-
-def _listed(paths: Iterable[str]) -> str:
-    return listed([name if len(name) <= 200 else f"{name[:200]}…" for name in paths], _SHOWN)

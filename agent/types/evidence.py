@@ -278,6 +278,9 @@ class Evidence(Value):
     reproduce: tuple[str, ...] = ()
     """Shell lines that a person can paste to see the same thing."""
     isolation: str = ""
+    """What separated the tests from the machine, for a person."""
+    weak: bool = False
+    """That was less than it is meant to be."""
 
     @property
     def tests(self) -> TestRun | None:

@@ -31,7 +31,7 @@ from pydantic import Field, ValidationError
 
 from agent.files import replace_file
 from agent.tree import Draft
-from agent.types import Comparison, Finding, Partial, SuiteStatus, TestRun, Value
+from agent.types import Comparison, Evidence, Finding, Partial, SuiteStatus, TestRun, Value
 from agent.verify import python_tests, verdict
 from agent.verify.compare import wandering
 from agent.verify.harness import Harness
@@ -183,6 +183,17 @@ class Baseline:
     def partial(self) -> Partial | None:
         """Which part of the tests is known; ``None`` where it is all of them."""
         return self._part.told if self._part else None
+
+    def evidence(self) -> Evidence:
+        """What is known before there is any change."""
+        isolation = self._harness.sandbox.isolation
+        return Evidence(
+            baseline=self.run,
+            baseline_from=self.taken_from,
+            partial=self.partial,
+            isolation=isolation.detail,
+            weak=isolation.degraded,
+        )
 
     def selection(self, draft: Draft, reached: Callable[[], Collection[str]]) -> tuple[str, ...]:
         """What has to be run to compare ``draft`` with the base: nothing for all tests, else a part that is measured

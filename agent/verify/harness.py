@@ -6,7 +6,6 @@ the ids that the tree can hold agree; see ``verdict``.
 
 from __future__ import annotations
 
-import re
 import tempfile
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +20,7 @@ from agent.verify.checkouts import Checkouts
 from agent.verify.environment import COMMON, Environment, Machine
 from agent.verify.installer import Installer
 from agent.verify.ran import Ran
-from agent.verify.report import Unreadable, gist
+from agent.verify.report import Unreadable
 from agent.verify.report_folder import ReportFolder
 from agent.verify.set_up import SetUp
 from agent.verify.store import SCRATCH, SetupFailed, Store
@@ -39,9 +38,6 @@ _TELL_PLACE: Final = 'pwd -P > "$1"; shift; exec "$@"'
 _TAKE_UP: Final = 'to=$1 from=$2; shift 2; [ -e "$to" ] || cp -a "$from" "$to" 2>/dev/null; exec "$@"'
 _QUIET_S: Final = 240.0
 """Nobody waits so long for anything where there is no network and nothing else runs."""
-_RERUNS: Final = 3
-_RERUN_LIMIT: Final = 20
-"""More new failures than these are no flakes: they are not run again."""
 _NAMED: Final = 50
 """Failing tests that an event names; it counts the others."""
 
@@ -105,8 +101,6 @@ class Harness:
         self._environment: Environment | None = None
         self.unexplained: frozenset[str] = frozenset()
         """Ids that the base reported though no file explains them: a change may report them too."""
-        self._by_now: dict[str, str] = {}
-        """Tests that were asked of the base once more → why they fail there; empty where they do not."""
         self._folder = Path(workspace.spec.work_dir) / "tests"
         self._folder.mkdir(parents=True, exist_ok=True)
 
@@ -283,15 +277,6 @@ class Harness:
         finished = self._run(shell(line), {}, environment, checkout, limits=limits)
         return Aside(finished, checkout.altered())
 
-    def flaky(self, draft: Draft, before: TestRun, after: TestRun) -> tuple[str, ...]:
-        """Which of the tests that passed before and fail now pass when run again alone, up to three times each, or fail
-        by now without the change too, in the same way: time is short for them."""
-        suspects = sorted(before.passed & after.failed)
-        if len(suspects) > _RERUN_LIMIT:
-            return ()
-        flips = tuple(test for test in suspects if self._flips(draft, test))
-        return (*flips, *self._fail_anyway([test for test in suspects if test not in flips], after))
-
     def rebuilt(self, draft: Draft) -> bool:
         """Whether the tests of ``draft`` see what is compiled as it is built of it, and not of the base."""
         return self._fitting(draft) is not self.environment
@@ -320,16 +305,6 @@ class Harness:
 
     def _within(self, wall_s: float | None) -> Limits:
         return self.limits if wall_s is None else replace(self.limits, wall_s=min(self.limits.wall_s, wall_s))
-
-    def _flips(self, draft: Draft, test: str) -> bool:
-        return any(test in self.run(draft, (test,), "again", fresh=True).passed for _ in range(_RERUNS))
-
-    def _fail_anyway(self, tests: Sequence[str], after: TestRun) -> Iterator[str]:
-        unasked = [test for test in tests if test not in self._by_now]
-        if unasked:
-            now = self.run(self.workspace.base.draft(), unasked, "again", fresh=True)
-            self._by_now |= {test: _reason(now, test) if test in now.failed else "" for test in unasked}
-        yield from (test for test in tests if self._by_now[test] and self._by_now[test] == _reason(after, test))
 
     def _checkout(self, draft: Draft, *, fresh: bool) -> Checkout:
         return self._checkouts.pristine(draft) if fresh else self._checkouts.working(draft)
@@ -410,11 +385,6 @@ def _with_endless(run: TestRun, tests: Collection[str]) -> TestRun:
     messages = {**run.messages, **dict.fromkeys(tests, "it did not end, and is left out where all tests are run")}
     told = {"status": SuiteStatus.FAILING, "outcomes": outcomes, "messages": messages}
     return run.model_copy(update=told)
-
-
-def _reason(run: TestRun, test: str) -> str:
-    """Why a test failed, apart from numbers."""
-    return re.sub(r"\d+", "0", gist(run.messages.get(test, "")))
 
 
 def _scratch(mounts: Sequence[Mount]) -> Iterator[str]:

@@ -47,6 +47,38 @@ class Pace:
     sweep: float = 2.0
 
 
+class _Duty:
+    """What jobs stand still without: done every so many seconds and whenever it is woken, for ever."""
+
+    def __init__(self, act: Callable[[], Awaitable[None]], seconds: float) -> None:
+        self._act = act
+        self._seconds = seconds
+        self.woken = asyncio.Event()
+        self.done_at = float("-inf")
+        """On the monotonic clock; at first when it was begun."""
+
+    def begin(self) -> asyncio.Task[None]:
+        self.done_at = time.monotonic()
+        return asyncio.create_task(self._keep())
+
+    async def _keep(self) -> None:
+        failing = False
+        while True:
+            try:
+                await self._act()
+                self.done_at = time.monotonic()
+                failing = False
+            except Exception:
+                if not failing:  # said once: it may be tried thousands of times before somebody makes room on a disk
+                    _log.exception("jobs are not moved")
+                failing = True
+            # Not wait_for, which loses a cancellation that comes together with the wake-up (Python 3.11).
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._seconds):
+                    await self.woken.wait()
+            self.woken.clear()
+
+
 class Executor:
     """One per process.
 
@@ -80,8 +112,9 @@ class Executor:
         self._active: set[Work] = set()
         self._workflows: set[asyncio.Task[Any]] = set()
         self._stopping = False
-        self._done_at: dict[Callable[[], Awaitable[None]], float] = {}
-        self._nudged = asyncio.Event()
+        self._handing_over = _Duty(self._hand_over, self._pace.sweep)
+        monitoring, rescuing = _Duty(self._monitor, self._pace.monitor), _Duty(self._rescue, self._pace.lease / 3)
+        self._duties = (monitoring, self._handing_over, rescuing)
         self._loop: asyncio.AbstractEventLoop | None = None
         self._tasks: list[asyncio.Task[None]] = []
         self._workflow: Callable[[str], Coroutine[Any, Any, None]] | None = None
@@ -113,12 +146,7 @@ class Executor:
         self._workflow = DBOS.workflow(name="job", max_recovery_attempts=None)(job)
         DBOS.launch()
         await self._start_lost()
-        self._done_at = dict.fromkeys((self._monitor, self._hand_over, self._rescue), time.monotonic())
-        self._tasks = [
-            asyncio.create_task(self._repeat(self._monitor, self._pace.monitor)),
-            asyncio.create_task(self._repeat(self._hand_over, self._pace.sweep, self._nudged)),
-            asyncio.create_task(self._repeat(self._rescue, self._pace.lease / 3)),
-        ]
+        self._tasks = [duty.begin() for duty in self._duties]
 
     async def stop(self, *, drain_s: float = 10.0) -> None:
         """Give running jobs ``drain_s`` seconds to end, then halt them; they go on at the next start."""
@@ -136,12 +164,12 @@ class Executor:
         """There may be something to do. Safe to call from any thread."""
         if self._loop is not None:
             with suppress(RuntimeError):  # the loop is closed: we are going down
-                self._loop.call_soon_threadsafe(self._nudged.set)
+                self._loop.call_soon_threadsafe(self._handing_over.woken.set)
 
     @property
     def healthy(self) -> bool:
         """Whether jobs are moved, and there is room to write that down."""
-        oldest = min(self._done_at.values(), default=float("-inf"))
+        oldest = min(duty.done_at for duty in self._duties)
         return not self._stopping and time.monotonic() - oldest < self._pace.lease
 
     # ── one job ──────────────────────────────────────────────────────────────────────────────────────────────────
@@ -207,26 +235,6 @@ class Executor:
             raise asyncio.CancelledError from None  # stays to be started again
 
     # ── moving jobs ──────────────────────────────────────────────────────────────────────────────────────────────
-
-    async def _repeat(
-        self, action: Callable[[], Awaitable[None]], seconds: float, wake: asyncio.Event | None = None
-    ) -> None:
-        """Do ``action`` every so often and whenever ``wake`` is set, for ever: jobs stand still without it."""
-        wake, failing = wake or asyncio.Event(), False
-        while True:
-            try:
-                await action()
-                self._done_at[action] = time.monotonic()
-                failing = False
-            except Exception:
-                if not failing:  # said once: it may be tried thousands of times before somebody makes room on a disk
-                    _log.exception("jobs are not moved")
-                failing = True
-            # Not wait_for, which loses a cancellation that comes together with the wake-up (Python 3.11).
-            with suppress(TimeoutError):
-                async with asyncio.timeout(seconds):
-                    await wake.wait()
-            wake.clear()
 
     async def _hand_over(self) -> None:
         for queue, limit in self._limits.items():

@@ -13,7 +13,8 @@ from typing import NamedTuple
 from sqlalchemy.exc import DBAPIError
 
 from agent.errors import RetryLater
-from app.jobs.store import Arrival, JobStore
+from app.jobs.arrivals import Arrival
+from app.jobs.store import JobStore
 from app.jobs.types import Command, Delivery
 
 _log = logging.getLogger(__name__)

@@ -1,4 +1,4 @@
-"""The jobs table: the truth about every job. With ``tables`` the only place of the App that holds SQL.
+"""The jobs table: the truth about every job. With ``tables`` and ``arrivals`` the only place of the App that holds SQL.
 
 All state changes are guarded updates: they name the state they expect, and tell whether they applied.
 """
@@ -7,29 +7,24 @@ from __future__ import annotations
 
 import json
 import threading
-import time
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
-from agent.errors import OperatorError, RetryLater
+from agent.errors import OperatorError
 from agent.types import Usage
-from app.jobs import tables, telling
+from app.jobs import tables
+from app.jobs.arrivals import Arrival, Arrivals, TooManyWaiting
 from app.jobs.room import Room
 from app.jobs.tables import deliveries, jobs, unfinished
-from app.jobs.types import WITHDRAWN, Artefacts, Command, Delivery, Ending, Job, JobState, Queue
+from app.jobs.types import Artefacts, Delivery, Ending, Job, JobState, Queue
 
 
 class LeaseLost(Exception):
     """Another worker has taken the job over. Whoever sees this stops at once and writes nothing more."""
-
-
-class TooManyWaiting(RetryLater):
-    """The repository has as many unfinished jobs as we keep."""
 
 
 @dataclass(frozen=True)
@@ -38,21 +33,6 @@ class Lease:
 
     job_id: str
     fence: int
-
-
-@dataclass(frozen=True)
-class Arrival:
-    """A delivery with its command, packed for the store: that part of the work needs no lock."""
-
-    job_id: str
-    command: Command
-    delivery_id: str
-    event: str
-    packed: bytes
-
-    @classmethod
-    def of(cls, job_id: str, delivery: Delivery, command: Command) -> Arrival:
-        return cls(job_id, command, delivery.id, delivery.event, tables.packed(delivery.excerpt))
 
 
 class JobStore:
@@ -68,9 +48,8 @@ class JobStore:
 
     def __init__(self, url: str, *, room: Room | None = None) -> None:
         self._engine = tables.open_engine(url)
-        self._room = room or Room()
+        self._arrivals = Arrivals(self._engine.dialect, room or Room())
         self._arriving = threading.Lock()
-        self._prepare_arrival()
         try:
             with self._write() as db:
                 tables.lay_out(db)
@@ -82,22 +61,6 @@ class JobStore:
                 if self._engine.dialect.name == "sqlite"
                 else "Check GRAFTSMITH_DATABASE_URL, and that the server runs and lets this user in",
             ) from error
-
-    def _prepare_arrival(self) -> None:
-        """Statements of the one hot path."""
-        insert = sqlite.insert if self._engine.dialect.name == "sqlite" else postgresql.insert
-        self._take = tables.Inserting(
-            insert(deliveries).on_conflict_do_nothing(), tables.DELIVERY, self._engine.dialect
-        )
-        self._add = tables.Inserting(insert(jobs), tables.JOB, self._engine.dialect)
-        self._known = sa.select(deliveries.c.id, deliveries.c.job_id).where(
-            deliveries.c.id.in_(sa.bindparam("deliveries", expanding=True))
-        )
-        self._counts = (
-            sa.select(jobs.c.repository_id, jobs.c.queue, jobs.c.requester_id, sa.func.count())
-            .where(unfinished)
-            .group_by(jobs.c.repository_id, jobs.c.queue, jobs.c.requester_id)
-        )
 
     def close(self) -> None:
         self._engine.dispose()
@@ -121,44 +84,8 @@ class JobStore:
             For each arrival the id of *the* job of its delivery: the new one, or the one that an earlier copy of the
             same delivery made; or ``TooManyWaiting``, and then nothing of it is stored.
         """
-        now = time.time()
         with self._arriving, self._write() as db:
-            admitted = self._admitted(arrivals, db)
-            # Sorted, so that two processes can't wait for each other's rows in opposite order.
-            ordered = sorted(admitted, key=lambda arrival: arrival.delivery_id)
-            new = self._take.run(db, [_delivery_row(arrival, now) for arrival in ordered])
-            all_new = new == len(arrivals)
-            stored = {a.delivery_id: a.job_id for a in arrivals} if all_new else self._jobs_of(arrivals, db)
-            # Not those that another process was faster with, nor the second of two copies in this batch.
-            mine = [arrival for arrival in admitted if stored[arrival.delivery_id] == arrival.job_id]
-            self._add.run(db, [_job_row(arrival, now) for arrival in mine])
-            for arrival in mine:
-                if arrival.command.word in WITHDRAWN:
-                    self._end_idle(arrival, now, db)
-        return [stored.get(a.delivery_id) or _too_many(a.command) for a in arrivals]
-
-    def _end_idle(self, arrival: Arrival, now: float, db: sa.Connection) -> None:
-        """Most issues are closed while nothing runs: no worker is asked for that. The delivery stays known, so that a
-        copy of it that comes much later stops nothing."""
-        other = jobs.alias("other")
-        runs = sa.exists().where(other.c.lane == arrival.command.issue, other.c.state != JobState.DONE.value)
-        ending = telling.withdrawn(0).model_dump_json()
-        done = {"state": JobState.DONE.value, "ending": ending, "finished_at": now}
-        db.execute(sa.update(jobs).where(jobs.c.id == arrival.job_id, ~runs).values(done))
-
-    def _jobs_of(self, arrivals: Sequence[Arrival], db: sa.Connection) -> Mapping[str, str]:
-        """Job ids by delivery id, of those that are stored."""
-        ids = [arrival.delivery_id for arrival in arrivals]
-        return {row.id: row.job_id for row in db.execute(self._known, {"deliveries": ids})}
-
-    def _admitted(self, arrivals: Sequence[Arrival], db: sa.Connection) -> list[Arrival]:
-        """Those for which there is room. Nobody is turned away but by a fresh count."""
-        if not self._room.outdated:
-            admitted = [arrival for arrival in arrivals if self._room.take(arrival.command)]
-            if len(admitted) == len(arrivals):
-                return admitted
-        self._room.counted(map(tuple, db.execute(self._counts)))
-        return [arrival for arrival in arrivals if self._room.take(arrival.command)]
+            return self._arrivals.accept(arrivals, db)
 
     # ── reading ──────────────────────────────────────────────────────────────────────────────────────────────────
 
@@ -414,32 +341,3 @@ def _held(leases: Collection[Lease]) -> sa.ColumnElement[bool]:
     """The rows of these leases, as far as nobody has taken them over and they are not done."""
     pairs = [(lease.job_id, lease.fence) for lease in leases]
     return sa.and_(jobs.c.state == JobState.RUNNING.value, sa.tuple_(jobs.c.id, jobs.c.fence).in_(pairs))
-
-
-def _too_many(command: Command) -> TooManyWaiting:
-    return TooManyWaiting(
-        f"Too many jobs of {command.repository} are waiting, or too many that {command.requester} asked for there",
-        todo="Redeliver when some are done, or raise GRAFTSMITH_MAX_WAITING or GRAFTSMITH_MAX_WAITING_PER_PERSON",
-        after_s=60.0,
-    )
-
-
-def _delivery_row(arrival: Arrival, now: float) -> Sequence[Any]:
-    """Values of ``tables.DELIVERY``."""
-    return arrival.delivery_id, arrival.event, arrival.job_id, arrival.packed, now
-
-
-def _job_row(arrival: Arrival, now: float) -> Sequence[Any]:
-    """Values of ``tables.JOB``."""
-    command = arrival.command
-    return (
-        arrival.job_id,
-        arrival.delivery_id,
-        command.lane,
-        command.queue.value,
-        command.repository_id,
-        command.requester_id,
-        command.model_dump_json(),
-        JobState.QUEUED.value,
-        now,
-    )

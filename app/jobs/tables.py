@@ -5,15 +5,12 @@ SQLite (WAL, every commit on disk before it returns) or Postgres.
 
 from __future__ import annotations
 
-import itertools
 import json
 import zlib
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import sqlalchemy as sa
-from sqlalchemy.dialects import postgresql, sqlite
 
 from agent.errors import OperatorError
 from agent.types import Usage
@@ -69,59 +66,10 @@ jobs = sa.Table(
     sa.Column("finished_at", sa.Float),
     sqlite_autoincrement=True,
 )
-# What an arrival writes; the rest has its defaults.
-DELIVERY = ("id", "event", "job_id", "body", "received_at")
-JOB = (
-    "id",
-    "delivery_id",
-    "lane",
-    "queue",
-    "repository_id",
-    "requester_id",
-    "command",
-    "state",
-    "created_at",
-)
 unfinished = jobs.c.state != JobState.DONE.value
 sa.Index("jobs_unfinished_lane", jobs.c.lane, jobs.c.sequence, sqlite_where=unfinished, postgresql_where=unfinished)
 sa.Index("jobs_started", jobs.c.repository_id, jobs.c.started_at)
 sa.Index("jobs_unfinished_repository", jobs.c.repository_id, sqlite_where=unfinished, postgresql_where=unfinished)
-
-
-class Inserting:
-    """Inserts rows of one table, a batch by one statement in the driver's own words, made once for each size.
-
-    To bind each row anew would cost as much as storing it; and after each statement a busy thread may have the
-    interpreter, which this one then waits for.
-
-    Args:
-        into: an insert without its values.
-        columns: what a row holds, in order.
-    """
-
-    def __init__(self, into: sqlite.Insert | postgresql.Insert, columns: Sequence[str], dialect: sa.Dialect) -> None:
-        self._into, self._columns, self._dialect = into, columns, dialect
-        self._prepared: dict[int, tuple[str, Sequence[str]]] = {}
-
-    def run(self, db: sa.Connection, rows: Sequence[Sequence[Any]]) -> int:
-        """Returns how many rows were written."""
-        if not rows:
-            return 0
-        if len(rows) not in self._prepared:
-            self._prepared[len(rows)] = self._compiled(len(rows))
-        text, names = self._prepared[len(rows)]
-        flat = tuple(itertools.chain.from_iterable(rows))
-        values: Any = flat if self._dialect.positional else dict(zip(names, flat, strict=True))
-        return db.exec_driver_sql(text, values, execution_options={"preserve_rowcount": True}).rowcount
-
-    def _compiled(self, count: int) -> tuple[str, Sequence[str]]:
-        """The statement for so many rows, and the names of its values."""
-        rows = [{column: f"{column}_{number}" for column in self._columns} for number in range(count)]
-        values: list[dict[str, Any]] = [{column: sa.bindparam(name) for column, name in row.items()} for row in rows]
-        names = [name for row in rows for name in row.values()]
-        compiled = self._into.values(values).compile(dialect=self._dialect)
-        assert compiled.positiontup in (None, names)
-        return str(compiled), names
 
 
 def lay_out(db: sa.Connection) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from agent.types import Plan, RunResult
+from agent.types import Evidence, Plan, RunResult
 from app.report import judged, measured, words
 from app.report import markdown as md
 from app.report.facts import NO_FINDINGS, PRODUCT, PULL_MARK, JobFacts, Review
@@ -116,7 +116,7 @@ def _plan(plan: Plan | None) -> str:
 def _footer(result: RunResult, facts: JobFacts) -> str:
     usage = result.usage
     took = words.duration(sum(result.seconds.values())) if result.seconds else ""
-    isolation = _isolation(result.evidence.isolation)
+    isolation = _isolation(result.evidence)
     facts_line = [
         f"Model {md.code(facts.model)}" if facts.model else "",
         words.money(usage),
@@ -140,9 +140,9 @@ def _footer(result: RunResult, facts: JobFacts) -> str:
     return "\n\n".join(part for part in parts if part)
 
 
-def _isolation(detail: str) -> str:
+def _isolation(evidence: Evidence) -> str:
     """What weakens it is told in full; of what does not, the name is enough."""
-    return detail if detail.startswith("degraded") else detail.partition(",")[0]
+    return evidence.isolation if evidence.weak else evidence.isolation.partition(",")[0]
 
 
 def _sentence(parts: Sequence[str]) -> str:

@@ -31,7 +31,8 @@ from app.devhub.hub import API
 from app.devhub.repo import Repo
 from app.devhub.serving import serving
 from app.github import GitHubApp
-from app.jobs.store import Arrival, JobStore
+from app.jobs.arrivals import Arrival
+from app.jobs.store import JobStore
 from app.jobs.tables import sqlite_url
 from app.jobs.types import Delivery, Job
 from app.jobs.workflow import Patience, Verdict, Work, perform

@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from agent.errors import RetryLater, UserError
-from agent.git import Git, valid_ref
+from agent.git import Git
 from agent.git_errors import AccessDenied, NotARepository, ObjectMissing, RefMissing, RepositoryTooLarge
+from agent.git_names import valid_ref
 from agent.git_process import environment
 from agent.types import FileChange
 from sandbox import process

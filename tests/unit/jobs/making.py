@@ -5,7 +5,8 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from app.jobs.store import Arrival, JobStore
+from app.jobs.arrivals import Arrival
+from app.jobs.store import JobStore
 from app.jobs.types import Command, Delivery, Job, Word
 
 _count = itertools.count(1)

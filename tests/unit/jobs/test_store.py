@@ -12,8 +12,9 @@ import pytest
 
 from agent.errors import OperatorError
 from agent.types import Outcome, Usage
+from app.jobs.arrivals import TooManyWaiting
 from app.jobs.room import Room
-from app.jobs.store import JobStore, Lease, LeaseLost, TooManyWaiting
+from app.jobs.store import JobStore, Lease, LeaseLost
 from app.jobs.tables import sqlite_url
 from app.jobs.types import Artefacts, Ending, JobState, Queue, Word
 from tests.unit.jobs.making import add, arrival, command

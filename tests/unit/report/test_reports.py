@@ -466,12 +466,12 @@ def test_a_call_that_nobody_answered_is_not_told_as_none_made() -> None:
 
 
 @pytest.mark.parametrize(
-    ("detail", "told"),
+    ("detail", "weak", "told"),
     [
-        ("bubblewrap 0.8.0, user 60706, limits by control groups", "isolation: bubblewrap 0.8.0</sub>"),
-        ("degraded: user 60706, Landlock 4", "isolation: degraded: user 60706, Landlock 4</sub>"),
+        ("bubblewrap 0.8.0, user 60706, limits by control groups", False, "isolation: bubblewrap 0.8.0</sub>"),
+        ("degraded: user 60706, Landlock 4", True, "isolation: degraded: user 60706, Landlock 4</sub>"),
     ],
 )
-def test_isolation_is_told_in_full_only_where_it_is_weak(detail: str, told: str) -> None:
-    evidence = PROVEN.evidence.model_copy(update={"isolation": detail})
+def test_isolation_is_told_in_full_only_where_it_is_weak(detail: str, weak: bool, told: str) -> None:
+    evidence = PROVEN.evidence.model_copy(update={"isolation": detail, "weak": weak})
     assert told in report.pr_body(PROVEN.model_copy(update={"evidence": evidence}), FACTS)

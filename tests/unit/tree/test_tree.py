@@ -12,7 +12,8 @@ from agent.errors import ToolRefusal, UserError
 from agent.git import Git
 from agent.git_errors import RepositoryTooLarge
 from agent.paths import PathRefused
-from agent.tree import BaseTree, Binary, CaseTwin, Draft, NotAFile, NotFound, Quota
+from agent.tree import BaseTree, Draft, Quota
+from agent.tree_errors import Binary, CaseTwin, NotAFile, NotFound
 from agent.types import ChangeSet, FileChange
 from tests.support.repository import Repository
 

@@ -10,6 +10,7 @@ import pytest
 
 from agent.types import SuiteStatus, TestOutcome
 from agent.verify.compare import compare
+from agent.verify.flakes import Flakes
 from sandbox import Limits
 from sandbox.types import End
 from tests.unit.verify.conftest import Bench, MakeBench
@@ -294,7 +295,7 @@ def test_tests_that_flip_when_run_alone_are_flaky(bench: MakeBench) -> None:
     )
     after = made.harness.run(draft)
     assert after.failed == {"test_order.py::test_b", "test_order.py::test_c"}
-    flaky = made.harness.flaky(draft, before, after)
+    flaky = Flakes(made.harness).among(draft, before, after)
     comparison = compare(before, after, flaky)
     assert comparison.flaky == ("test_order.py::test_b",)
     assert comparison.regressed == ("test_order.py::test_c",)
@@ -314,8 +315,9 @@ def test_what_fails_by_now_without_the_change_too_is_flaky(bench: MakeBench) -> 
     draft = made.draft({"test_a.py": "def test_early(): pass\n", "why.txt": "broken"})
     after = made.harness.run(draft)
     assert after.failed == {"test_late.py::test_late", "test_other.py::test_other"}
+    flakes = Flakes(made.harness)
     for _ in range(2):
-        assert made.harness.flaky(draft, before, after) == ("test_late.py::test_late",)
+        assert flakes.among(draft, before, after) == ("test_late.py::test_late",)
     asked = [event["selection"] for event in made.events.events if event.get("name") == "again"]
     assert asked.count(("test_late.py::test_late", "test_other.py::test_other")) == 1, "the base says it once"
 

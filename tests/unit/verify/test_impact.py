@@ -15,6 +15,7 @@ from agent.measure import Measure
 from agent.tools import Claim
 from agent.types import Stage, SuiteStatus, TestOutcome, TestRun
 from agent.verify.baseline import Baseline, Shelf
+from agent.verify.flakes import Flakes
 from agent.verify.impact import SYMBOLS, Use, Used, impact, restricted, run_first, used
 from agent.verify.static import Linters
 from tests.support.indexing import indexed
@@ -93,7 +94,7 @@ def measure(made: Bench, folder: Path) -> Measure:
         indexer=indexer,
         before=indexer.index(TreeSource(made.base)),
         baseline=Baseline(made.harness, made.base, Shelf(folder / "baselines")),
-        isolation="",
+        flakes=Flakes(made.harness),
         events=made.events,
         stage=no_stage,
         quick_s=0.0,

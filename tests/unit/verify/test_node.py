@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from agent.types import Commands, SuiteStatus, TestOutcome
 from agent.verify.compare import compare
+from agent.verify.flakes import Flakes
 from agent.verify.proof import prove
 from agent.verify.report import PART, Unreadable, gist
 from agent.verify.toolchains import detect, joined, node, packages
@@ -260,7 +261,7 @@ def test_a_program_that_gets_worse_is_a_regression(bench: MakeBench) -> None:
     assert before.outcomes[LINTED] == "passed"
     worse = made.draft({"calc.js": "var x;\nexports.add = (a, b) => a + b;\n"})
     after = made.harness.run(worse, fresh=True)
-    said = compare(before, after, made.harness.flaky(worse, before, after))
+    said = compare(before, after, Flakes(made.harness).among(worse, before, after))
     assert (said.regressed, said.fixed) == ((LINTED,), ("calc.test.js::adds",))
 
 
