@@ -119,7 +119,7 @@ def test_report(run: TestRun, seed: str, *, baseline: bool = False) -> str:
         if len(failed) > 8:
             parts.append("Also failing: " + listed(failed[8:], _SHOWN))
     explained = run.status is SuiteStatus.OK or (run.status is SuiteStatus.FAILING and run.structured)
-    if baseline and not run.structured and run.status in (SuiteStatus.OK, SuiteStatus.FAILING):
+    if baseline and not run.structured and run.status.concludes:
         parts.append(_NOTHING_PROVEN)
     if not explained and run.log.strip():
         parts.append(fence("output", "end of the output", run.log[-_LOG_CHARS:], seed))
@@ -143,7 +143,7 @@ def verdict(
     problems: Sequence[str], final: TestRun | None, rounds_left: int, seed: str, *, step: PlanStep | None
 ) -> str:
     """Why the change, or ``step`` of it, was not accepted."""
-    unclear = final is not None and final.status not in (SuiteStatus.OK, SuiteStatus.FAILING)
+    unclear = final is not None and not final.status.concludes
     log = fence("output", "end of the output", final.log[-_LOG_CHARS:], seed) if final and unclear else ""
     return prompts.render("verdict", problems=problems, rounds_left=rounds_left, log=log, step=step)
 

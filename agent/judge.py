@@ -40,7 +40,7 @@ def unusable(baseline: TestRun) -> str:
 
     A base without tests is no obstacle: the change brings the first ones.
     """
-    if baseline.status in (SuiteStatus.OK, SuiteStatus.FAILING, SuiteStatus.NO_TESTS):
+    if baseline.status.concludes or baseline.status is SuiteStatus.NO_TESTS:
         return ""
     end = f"\n\n{baseline.log[-1_500:].strip()}" if baseline.log.strip() else ""
     return f"{baseline.detail or baseline.status.value}{_behind(baseline.log)}{end}"
@@ -77,7 +77,7 @@ def of_claim(claim: Claim, evidence: Evidence, plan: Plan | None, changed: Colle
     if final is None:
         return _early(evidence)
     assert comparison is not None, "the whole suite is compared"
-    if final.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
+    if not final.status.concludes:
         return (f"The tests could not be judged: {final.detail or final.status.value}.",)
     found = [*_comparison(comparison, final), *_integrity(evidence)]
     if claim in (Claim.ALREADY_FIXED, Claim.NOT_REPRODUCED):
@@ -130,7 +130,7 @@ def of_step(
             found.append(f"{path} does not parse: {syntax.explained(broken, file.content)}")
     if tests is None:
         return tuple(found)
-    if tests.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
+    if not tests.status.concludes:
         return (*found, f"The tests that you named could not be judged: {tests.detail or tests.status.value}.")
     if not tests.structured and tests.status is SuiteStatus.FAILING:
         return (*found, f"The tests fail:\n{_short(tests.log)}")

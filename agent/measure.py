@@ -100,7 +100,7 @@ class Measure:
         if self.harness.shown(draft, files) == self.harness.shown(draft, ()):
             return evidence  # no command runs them alone
         run = self.harness.run(draft, files, "affected", fresh=True)
-        if run.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
+        if not run.status.concludes:
             return evidence
         comparison = self._compared(draft, run, files)
         worse = comparison.regressed or comparison.added_failing

@@ -36,6 +36,15 @@ class SuiteStatus(StrEnum):
     OUT_OF_MEMORY = "out_of_memory"
     INCONSISTENT = "inconsistent"  # report and exit code disagree: nothing can be concluded
 
+    @property
+    def concludes(self) -> bool:
+        """Tests ran, and what came of them is known."""
+        return self in (SuiteStatus.OK, SuiteStatus.FAILING)
+
+
+_NAMED = 50
+"""Failing tests that an event names."""
+
 
 class TestRun(Value):
     """One execution of (part of) the target's tests, as the harness measured it."""
@@ -58,6 +67,21 @@ class TestRun(Value):
     structured: bool = True
     """False when there is only an exit code: no test ids are known."""
     isolation: str = ""
+
+    @property
+    def summary(self) -> Mapping[str, object]:
+        """For an event: without the tests that passed, the log, and most of very many failures."""
+        return {
+            "status": self.status,
+            "detail": self.detail,
+            "command": self.command,
+            "exit_code": self.exit_code,
+            "seconds": self.seconds,
+            "passed": len(self.passed),
+            "failed": sorted(self.failed)[:_NAMED],
+            "more": max(0, len(self.failed) - _NAMED),
+            "log_file": self.log_file,
+        }
 
     def ids(self, *wanted: TestOutcome) -> frozenset[str]:
         """The ids that ended in one of ``wanted``."""
@@ -328,7 +352,7 @@ class Evidence(Value):
             self.final is not None
             and self.partial is None
             and not self.unbuilt
-            and self.final.status in (SuiteStatus.OK, SuiteStatus.FAILING)
+            and self.final.status.concludes
             and self.comparison is not None
             and self.comparison.clean
             and bool(self.turned)

@@ -49,7 +49,6 @@ _FORMAT: Final = 1
 _WITNESSES: Final = 2
 _ENDLESS: Final = 2
 """Tests that may take the whole time of a command, each, before no more are looked for."""
-_JUDGED: Final = (SuiteStatus.OK, SuiteStatus.FAILING)
 
 
 class Kept(Value):
@@ -238,7 +237,7 @@ class Baseline:
             return False
         before, run = self.run, self._harness.run(self._base, name="baseline", fresh=True)
         self._is_old = False
-        if run.status in _JUDGED:
+        if run.status.concludes:
             self._measured_at = time.time()
             changed = (test for test in before.outcomes if before.outcomes[test] != run.outcomes.get(test))
             self._flaky.update(changed)
@@ -251,7 +250,7 @@ class Baseline:
         if not files:
             return ()
         again = self._harness.run(self._base, files, name="base", fresh=True)
-        return wandering(lost, self.run, again, after) if again.status in _JUDGED else ()
+        return wandering(lost, self.run, again, after) if again.status.concludes else ()
 
     def keep(self) -> None:
         """Write down what is new, for the runs after this one."""
@@ -298,7 +297,7 @@ def endless(run: TestRun, base: Draft, harness: Harness) -> tuple[str, ...]:
 
 def is_complete(run: TestRun) -> bool:
     """Whether every test has its own word in it."""
-    return run.status in _JUDGED and run.structured and bool(run.outcomes)
+    return run.status.concludes and run.structured and bool(run.outcomes)
 
 
 def _is_too_long(run: TestRun) -> bool:

@@ -38,8 +38,6 @@ _TELL_PLACE: Final = 'pwd -P > "$1"; shift; exec "$@"'
 _TAKE_UP: Final = 'to=$1 from=$2; shift 2; [ -e "$to" ] || cp -a "$from" "$to" 2>/dev/null; exec "$@"'
 _QUIET_S: Final = 240.0
 """Nobody waits so long for anything where there is no network and nothing else runs."""
-_NAMED: Final = 50
-"""Failing tests that an event names; it counts the others."""
 
 
 @dataclass(frozen=True)
@@ -61,10 +59,6 @@ class Watch:
     """Variables that hold a search path → the folder that comes first in them."""
     line: str = ""
     """What runs the tests in place of the plan's own line; empty where that does."""
-
-
-_JUDGED = frozenset({SuiteStatus.OK, SuiteStatus.FAILING, SuiteStatus.NO_TESTS})
-"""What a run says when it says something."""
 
 
 class Harness:
@@ -207,8 +201,8 @@ class Harness:
             self.unexplained |= unexplained
         if self.plan.without and not selection:
             run = _with_endless(run, self.plan.without)
-        self._events.emit("test_run", name=name, selection=tuple(selection), run=_summary(run))
-        if self.plan.first and not draft.edits and run.status not in _JUDGED:
+        self._events.emit("test_run", name=name, selection=tuple(selection), run=run.summary)
+        if self.plan.first and not draft.edits and not (run.status.concludes or run.status is SuiteStatus.NO_TESTS):
             self._give_up(run.detail)
             return self._without_run(SuiteStatus.NO_TESTS, self.plan.absent)
         return run
@@ -224,7 +218,7 @@ class Harness:
             unexplained: what that run found of the kind.
         """
         self.unexplained |= frozenset(unexplained)
-        self._events.emit("test_run", name="baseline", selection=(), run=_summary(run), kept=True)
+        self._events.emit("test_run", name="baseline", selection=(), run=run.summary, kept=True)
 
     def watched(self, draft: Draft, selection: Sequence[str], watch: Watch, wall_s: float) -> Collected:
         """What ``watch`` left in the report folder during one more run of the tests, which itself decides nothing.
@@ -379,7 +373,7 @@ class Harness:
 
 def _with_endless(run: TestRun, tests: Collection[str]) -> TestRun:
     """A run of all tests but these; what says nothing says nothing of them either."""
-    if run.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
+    if not run.status.concludes:
         return run
     outcomes = {**run.outcomes, **dict.fromkeys(tests, TestOutcome.ERROR)}
     messages = {**run.messages, **dict.fromkeys(tests, "it did not end, and is left out where all tests are run")}
@@ -393,17 +387,3 @@ def _scratch(mounts: Sequence[Mount]) -> Iterator[str]:
         for name in () if mount.writable else SCRATCH.get(PurePosixPath(mount.target).name, ()):
             if (mount.source / name).is_dir() and not (mount.source / name).is_symlink():
                 yield f"{mount.target}/{name}"
-
-
-def _summary(run: TestRun) -> Mapping[str, object]:
-    return {
-        "status": run.status,
-        "detail": run.detail,
-        "command": run.command,
-        "exit_code": run.exit_code,
-        "seconds": run.seconds,
-        "passed": len(run.passed),
-        "failed": sorted(run.failed)[:_NAMED],
-        "more": max(0, len(run.failed) - _NAMED),
-        "log_file": run.log_file,
-    }

@@ -24,7 +24,6 @@ _FIRST: Final = 3
 """Test files that are tried until one shows that the tests can be judged in parts at all."""
 _TRIES: Final = 3
 """So many slices fit at least into what is left: a slow file at the head keeps no other from being run."""
-_JUDGED: Final = (SuiteStatus.OK, SuiteStatus.FAILING)
 
 RunSlice = Callable[[Sequence[str], float], TestRun]
 """Runs the tests of files for so many seconds at most."""
@@ -74,7 +73,7 @@ class Slices:
             chosen, pending = pending[:size], pending[size:]
             run = self._run(chosen, limit)
             self._left -= run.seconds
-            if run.status in _JUDGED:
+            if run.status.concludes:
                 self.runs.append(run)
                 self._known.update(dict.fromkeys(chosen))
                 size = max(1, min(2 * size, int(size * limit / 2 / max(run.seconds, 0.01))))

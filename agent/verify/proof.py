@@ -178,9 +178,9 @@ def _proof(harness: Harness, base: Draft, draft: Draft, test: str, red: _Observe
 
 
 def _outcome(run: TestRun, test: str) -> tuple[Seen, str]:
-    if run.status in (SuiteStatus.OK, SuiteStatus.FAILING) and test in run.outcomes:
+    if run.status.concludes and test in run.outcomes:
         return run.outcomes[test], _end_of(run.messages.get(test, ""))
-    if run.status in (SuiteStatus.OK, SuiteStatus.FAILING, SuiteStatus.NO_TESTS):
+    if run.status.concludes or run.status is SuiteStatus.NO_TESTS:
         return "missing", ""
     return "not_run", run.detail
 

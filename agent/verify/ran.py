@@ -49,7 +49,7 @@ class Ran:
             views=self.collected.views,
         )
         said = report or Report()
-        counts = status in (SuiteStatus.OK, SuiteStatus.FAILING)
+        counts = status.concludes
         if counts and known is not None and (made_up := said.unexplained - known):
             status, detail = SuiteStatus.INCONSISTENT, _of_no_file(made_up)
         elif status in (SuiteStatus.INCONSISTENT, SuiteStatus.NOT_RUN):

@@ -14,7 +14,6 @@ from agent.types import (
     Impact,
     Partial,
     Place,
-    SuiteStatus,
     TestRun,
 )
 from app.report import markdown as md
@@ -198,7 +197,7 @@ def _counted(before: TestRun | None, after: TestRun) -> str:
 
 
 def _status_note(when: str, run: TestRun | None) -> str:
-    if run is None or run.status in (SuiteStatus.OK, SuiteStatus.FAILING):
+    if run is None or run.status.concludes:
         note = "" if run is None or run.structured else "only the exit code is known, single tests are not"
     else:
         note = words.SUITE[run.status]

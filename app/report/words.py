@@ -120,7 +120,7 @@ def verdict(evidence: Evidence, outcome: Outcome | None = None) -> str:
     if evidence.final is None:
         why = "; ".join(_early(evidence))
         return f"Not proven: {f'{why}, so not all tests were run' if why else 'the tests were not run on this change'}."
-    if evidence.final.status not in (SuiteStatus.OK, SuiteStatus.FAILING):
+    if not evidence.final.status.concludes:
         return f"Not proven: {SUITE[evidence.final.status]}."
     return f"Not proven: {'; '.join(_doubts(evidence))}."
 
