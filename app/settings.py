@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 from dotenv import dotenv_values
-from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
+from pydantic import AfterValidator, Field, SecretStr, ValidationError, ValidationInfo, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
@@ -39,6 +39,35 @@ def default_state_dir() -> Path:
     return (Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "state") / "graftsmith"
 
 
+def _web(name: str) -> AfterValidator:
+    """An address that can be asked; ``name`` is what a person knows it by."""
+    return AfterValidator(lambda value: web_url(value, name))
+
+
+def _reachable(value: str) -> str:
+    places(value)
+    return value
+
+
+def _postgres(value: str) -> str:
+    if not value.startswith(("postgresql://", "postgresql+psycopg://")):
+        raise ValueError("only postgresql://user@host/name works here; without it SQLite is used")
+    return value
+
+
+def _there(path: Path) -> Path:
+    if not path.is_file():
+        raise ValueError(f"there is no file {path}")
+    return path
+
+
+_Postgres = Annotated[str, AfterValidator(_postgres)]
+_Place = Annotated[Path, AfterValidator(lambda path: path.expanduser().absolute())]
+_File = Annotated[_Place, AfterValidator(_there)]
+_Provider = Annotated[str, _web("OPENAI_BASE_URL")]
+_Registry = Annotated[str, _web("a package registry")]
+
+
 class SearchSettings(BaseSettings):
     """What ``graftsmith search`` can use; nothing of it is needed."""
 
@@ -46,23 +75,15 @@ class SearchSettings(BaseSettings):
         frozen=True, extra="ignore", env_ignore_empty=True, env_file_encoding="utf-8", hide_input_in_errors=True
     )
 
-    openai_base_url: str = Field(default=_PUBLIC_OPENAI, validation_alias="OPENAI_BASE_URL")
+    openai_base_url: _Provider = Field(default=_PUBLIC_OPENAI, validation_alias="OPENAI_BASE_URL")
     openai_api_key: SecretStr = Field(default=SecretStr(""), validation_alias="OPENAI_API_KEY")
     embedding_model: str | None = Field(default=None, validation_alias="GRAFTSMITH_EMBEDDING_MODEL")
     """Code is compared with the issue by meaning too; without it by words alone."""
-    embedding_base_url: str | None = Field(default=None, validation_alias="GRAFTSMITH_EMBEDDING_BASE_URL")
+    embedding_base_url: Annotated[str, _web("GRAFTSMITH_EMBEDDING_BASE_URL")] | None = Field(
+        default=None, validation_alias="GRAFTSMITH_EMBEDDING_BASE_URL"
+    )
     """Where that model is, when it is elsewhere than ``OPENAI_BASE_URL``."""
     embedding_api_key: SecretStr = Field(default=SecretStr(""), validation_alias="GRAFTSMITH_EMBEDDING_API_KEY")
-
-    @field_validator("openai_base_url")
-    @classmethod
-    def _check_openai_base_url(cls, value: str) -> str:
-        return web_url(value, "OPENAI_BASE_URL")
-
-    @field_validator("embedding_base_url")
-    @classmethod
-    def _check_embedding_base_url(cls, value: str | None) -> str | None:
-        return value if value is None else web_url(value, "GRAFTSMITH_EMBEDDING_BASE_URL")
 
     @property
     def embeddings(self) -> ModelEndpoint | None:
@@ -82,44 +103,23 @@ class MachineSettings(BaseSettings):
 
     model_config = SearchSettings.model_config
 
-    state_dir: Path = Field(default_factory=default_state_dir, validation_alias="GRAFTSMITH_STATE_DIR")
+    state_dir: _Place = Field(default_factory=default_state_dir, validation_alias="GRAFTSMITH_STATE_DIR")
     """Everything we keep: databases, runs, caches. Others can pass through to a checkout, and list nothing."""
-    pip_index_url: str | None = Field(default=None, validation_alias="GRAFTSMITH_PIP_INDEX_URL")
+    pip_index_url: _Registry | None = Field(default=None, validation_alias="GRAFTSMITH_PIP_INDEX_URL")
     """Package index for the set-up phase of Python targets. Without secrets: code under test can read it."""
-    npm_registry: str | None = Field(default=None, validation_alias="GRAFTSMITH_NPM_REGISTRY")
+    npm_registry: _Registry | None = Field(default=None, validation_alias="GRAFTSMITH_NPM_REGISTRY")
     """The same for JavaScript targets."""
-    egress_allow: str = Field(default="", validation_alias="GRAFTSMITH_EGRESS_ALLOW")
+    egress_allow: Annotated[str, AfterValidator(_reachable)] = Field(
+        default="", validation_alias="GRAFTSMITH_EGRESS_ALLOW"
+    )
     """Places besides the registries that set-ups may reach: ``host:port``, separated by commas."""
-
-    @field_validator("pip_index_url", "npm_registry")
-    @classmethod
-    def _check_registry(cls, value: str | None) -> str | None:
-        return value if value is None else web_url(value, "a package registry")
-
-    @field_validator("egress_allow")
-    @classmethod
-    def _check_egress_allow(cls, value: str) -> str:
-        places(value)
-        return value
-
-    @field_validator("state_dir")
-    @classmethod
-    def _absolute_state_dir(cls, value: Path) -> Path:
-        return value.expanduser().absolute()
 
 
 class StoreSettings(MachineSettings):
     """Where jobs are kept."""
 
-    database_url: str | None = Field(default=None, validation_alias="GRAFTSMITH_DATABASE_URL")
+    database_url: _Postgres | None = Field(default=None, validation_alias="GRAFTSMITH_DATABASE_URL")
     """``postgresql://…`` for several machines; without it, SQLite under ``state_dir``."""
-
-    @field_validator("database_url")
-    @classmethod
-    def _check_database_url(cls, value: str | None) -> str | None:
-        if value is not None and not value.startswith(("postgresql://", "postgresql+psycopg://")):
-            raise ValueError("only postgresql://user@host/name works here; without it SQLite is used")
-        return value
 
 
 class RunnerSettings(MachineSettings):
@@ -151,7 +151,7 @@ class EngineSettings(SearchSettings, MachineSettings):
     """One model call puts the files and functions that were found into an order before the work begins."""
     command_timeout_s: float = Field(default=900.0, gt=0, validation_alias="GRAFTSMITH_COMMAND_TIMEOUT")
     """Wall seconds for one command of the target, its whole test suite included."""
-    prices: Path | None = Field(default=None, validation_alias="GRAFTSMITH_PRICES")
+    prices: _File | None = Field(default=None, validation_alias="GRAFTSMITH_PRICES")
     """A price table that replaces the shipped one."""
     keep_days: float | None = Field(default=90.0, ge=7, validation_alias="GRAFTSMITH_KEEP_DAYS")
     """How long the folders of jobs that are done, and of runs from the shell, are kept. Not less than a week: GitHub
@@ -164,18 +164,6 @@ class EngineSettings(SearchSettings, MachineSettings):
     @classmethod
     def _none_means_unlimited(cls, value: object) -> object:
         return None if isinstance(value, str) and value.strip().lower() == "none" else value
-
-    @field_validator("prices")
-    @classmethod
-    def _absolute(cls, value: Path | None) -> Path | None:
-        return value if value is None else value.expanduser().absolute()
-
-    @field_validator("prices")
-    @classmethod
-    def _price_file_exists(cls, value: Path | None) -> Path | None:
-        if value is not None and not value.is_file():
-            raise ValueError(f"there is no file {value}")
-        return value
 
     @field_validator("openai_api_key")
     @classmethod
@@ -356,15 +344,9 @@ def load(kind: type[S], *, env_file: Path | None = Path(".env")) -> S:
         wrong = error.errors(include_input=False, include_url=False, include_context=False)
         problems = [*(_describe(e["loc"], e["type"], e["msg"], kind) for e in wrong), *problems]
     if problems:
-        raise OperatorError(
-            "\n".join(
-                (
-                    "The settings are not usable:",
-                    *(f"  - {problem}" for problem in problems),
-                    "Set them in the environment or in .env, then start again.",
-                )
-            )
-        )
+        listed = "\n".join(f"  - {problem}" for problem in problems)
+        last = "Set them in the environment or in .env, then start again."
+        raise OperatorError(f"The settings are not usable:\n{listed}\n{last}")
     return settings
 
 

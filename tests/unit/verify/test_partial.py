@@ -17,6 +17,7 @@ from agent.measure import Measure
 from agent.tools.base import Claim
 from agent.types import Outcome, SuiteStatus, TestOutcome, TestRun
 from agent.verify.baseline import Baseline, Shelf
+from agent.verify.flakes import Flakes
 from agent.verify.partial import PartialBase, Slices, nearest
 from agent.verify.static import Linters
 from app.commands import display
@@ -85,7 +86,7 @@ def test_a_change_that_only_a_part_of_the_tests_speaks_for_is_never_ready(bench:
         before = indexer.index(TreeSource(made.base))
         linters = Linters(made.harness, made.base, baseline.said)
         stage = lambda _stage: nullcontext()  # noqa: E731
-        measure = Measure(made.harness, linters, indexer, before, baseline, "none", made.events, stage)
+        measure = Measure(made.harness, linters, indexer, before, baseline, Flakes(made.harness), made.events, stage)
         draft = made.draft({"calc.py": calc.replace("-", "+"), "tests/test_new.py": test.format(2, 1, 3)})
         evidence = measure(draft, None, to_the_end=False)
     assert evidence.partial is not None and evidence.final is not None
