@@ -40,11 +40,7 @@ def read(model: Model, spec: RunSpec, plan: Plan | None, draft: Draft, evidence:
 
 def blocking(findings: Sequence[ReviewFinding]) -> tuple[str, ...]:
     """The findings that must be repaired, as the model is told."""
-    return tuple(f"{_place(f)}: {f.problem} {f.advice}".strip() for f in findings if f.severity == "blocking")
-
-
-def _place(finding: ReviewFinding) -> str:
-    return finding.path if finding.line is None else f"{finding.path}:{finding.line}"
+    return tuple(f"{f.place}: {f.problem} {f.advice}".strip() for f in findings if f.severity == "blocking")
 
 
 def _sound(finding: ReviewFinding, draft: Draft) -> ReviewFinding:

@@ -208,6 +208,9 @@ class Place(Value):
     start: int
     end: int
 
+    def __str__(self) -> str:
+        return f"{self.path}:{self.start}" if self.start >= self.end else f"{self.path}:{self.start}-{self.end}"
+
 
 MISSED_PLACES: Final = 30
 """That are told."""

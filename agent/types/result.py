@@ -100,6 +100,10 @@ class ReviewFinding(Value):
     reworked: bool = False
     """It was handed back, and the change was reworked and measured again since."""
 
+    @property
+    def place(self) -> str:
+        return self.path if self.line is None else f"{self.path}:{self.line}"
+
 
 class FileReason(Value):
     """Why one file was changed, in the model's words."""

@@ -132,10 +132,9 @@ def result(
         console.print(f'Change it:    graftsmith run --resume {escape(result.run_id)} --revise "…"', soft_wrap=True)
     evidence(console, result.evidence)
     for finding in result.review:
-        line = "" if finding.line is None else f":{finding.line}"
         done = " (reworked since)" if finding.reworked else ""
         said = " → ".join(filter(None, (finding.problem.strip(), finding.advice.strip())))
-        console.print(f"[yellow]review, {finding.severity}{done}:[/] {escape(finding.path)}{line}: {escape(said)}")
+        console.print(f"[yellow]review, {finding.severity}{done}:[/] {escape(finding.place)}: {escape(said)}")
     for change in result.change_set.changes:
         what = "deleted" if change.content is None else "changed"
         console.print(f"  {what} {escape(change.path)}", soft_wrap=True)
@@ -222,8 +221,7 @@ def _coverage(console: Terminal, coverage: Coverage) -> None:
     if said := words.coverage(coverage) or escape(coverage.absent):
         console.print(f"[dim]Changed lines:[/] {said}")
     for place in coverage.missed:
-        lines = f"{place.start}" if place.start == place.end else f"{place.start}-{place.end}"
-        console.print(f"  [yellow]not run:[/] {escape(place.path)}:{lines}")
+        console.print(f"  [yellow]not run:[/] {escape(str(place))}")
 
 
 def _impact(console: Terminal, impact: Sequence[Impact]) -> None:

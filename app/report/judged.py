@@ -106,8 +106,7 @@ def reviewed(findings: Sequence[ReviewFinding]) -> str:
 
 
 def _finding(finding: ReviewFinding) -> str:
-    place = finding.path + ("" if finding.line is None else f":{finding.line}")
     kind = "" if finding.severity == "remark" else f"**{'reworked since' if finding.reworked else 'open'}**: "
     parts = (md.head(part.strip(), 600) for part in (finding.problem, finding.advice))
     said = md.inline(md.head(" → ".join(filter(None, parts)), 600))
-    return f"{kind}{md.code(place)}: {said}"
+    return f"{kind}{md.code(finding.place)}: {said}"

@@ -13,7 +13,6 @@ from agent.types import (
     Finding,
     Impact,
     Partial,
-    Place,
     TestRun,
 )
 from app.report import markdown as md
@@ -149,7 +148,7 @@ def _coverage(coverage: Coverage | None) -> str:
     said = words.coverage(coverage) if coverage else ""
     if not said or coverage is None or not coverage.missed:
         return f"{said}." if said else ""
-    places = md.bullets(coverage.missed, lambda place: md.code(_span(place)), more=coverage.more, most=MISSED_PLACES)
+    places = md.bullets(coverage.missed, lambda place: md.code(str(place)), more=coverage.more, most=MISSED_PLACES)
     return md.details(f"{said}; not these", "\n".join(places))
 
 
@@ -178,11 +177,6 @@ def impact(impact: Sequence[Impact], more: int) -> str:
 
 def _caller(caller: Caller) -> str:
     return md.cell(f"{caller.path}:{caller.line}") + ("" if caller.covered else " (not run)")
-
-
-def _span(place: Place) -> str:
-    lines = str(place.start) if place.start == place.end else f"{place.start}-{place.end}"
-    return f"{place.path}:{lines}"
 
 
 def _counted(before: TestRun | None, after: TestRun) -> str:

@@ -225,11 +225,10 @@ def _places(facts: JobFacts, places: Sequence[Place]) -> str:
         return ""
     links = []
     for place in places[:_PLACES]:
-        lines = f"{place.start}-{place.end}" if place.end > place.start else f"{place.start}"
         anchor = f"#L{place.start}" + (f"-L{place.end}" if place.end > place.start else "")
         # GitHub shows a rendered document without lines unless it is asked for its text.
         url = f"{facts.blob_url(place.path, facts.base_sha)}?plain=1{anchor}"
-        links.append(f"- [{md.code(f'{place.path}:{lines}')}]({url})")
+        links.append(f"- [{md.code(str(place))}]({url})")
     return "\n".join(["The lines it names:", "", *links])
 
 

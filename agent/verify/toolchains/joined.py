@@ -19,6 +19,7 @@ from typing import Any, Final
 
 from agent.types import TestOutcome
 from agent.verify.report import PART, Entry, Unreadable
+from agent.verify.toolchains import shell_line
 from agent.verify.toolchains.base import REPORTS
 from sandbox.text import clean
 
@@ -154,42 +155,24 @@ def _calls(line: str) -> tuple[str, ...]:
     """Between the ``&&`` outside of quotes and groups; nothing where the shell would do more than call programs."""
     if re.search(r"`|\$\(|[\n#]", line):
         return ()
-    found, quote, start, at = [], "", 0, 0
-    while at < len(line):
-        char = line[at]
-        if quote:
-            quote = "" if char == quote else quote
-        elif char in "'\"":
-            quote = char
-        elif line.startswith("&&", at):
-            found.append(line[start:at])
-            at += 1
-            start = at + 1
-        elif char == "(" and not line[start:at].strip():
-            at = _closing(line, at)
-            if at < 0 or not re.match(r"\)\s*(&&|$)", line[at:]):
+    found, start, depth = list[str](), 0, 0
+    for at, sign in shell_line.plain(line):
+        if sign == "(":
+            if not depth and line[start:at].strip():
                 return ()
-        elif char in "|;&()<>\\":
+            depth += 1
+        elif sign == ")":
+            depth -= 1
+            if depth < 0 or (not depth and not re.match(r"\)\s*(&&|$)", line[at:])):
+                return ()
+        elif sign in "\\'\"" or (not depth and sign in "|;<>"):
             return ()
-        at += 1
-    return () if quote else tuple(call.strip() for call in (*found, line[start:]))
-
-
-def _closing(line: str, at: int) -> int:
-    """Where the parenthesis that opens at ``at`` is closed; -1 where that can't be told."""
-    quote, depth = "", 0
-    for index in range(at, len(line)):
-        char = line[index]
-        if quote:
-            quote = "" if char == quote else quote
-        elif char in "'\"":
-            quote = char
-        elif char == "\\":
-            return -1
-        depth += not quote and {"(": 1, ")": -1}.get(char, 0)
-        if not depth:
-            return index
-    return -1
+        elif sign == "&" and not depth and at >= start:
+            if not line.startswith("&&", at):
+                return ()
+            found.append(line[start:at])
+            start = at + 2
+    return () if depth else tuple(call.strip() for call in (*found, line[start:]))
 
 
 def _is_known(call: str) -> bool:

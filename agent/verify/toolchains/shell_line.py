@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 # Words after which a program name is the program that runs: `python -m pytest`, `poetry run pytest`, `env pytest`.
@@ -47,13 +47,12 @@ class Call:
 def calls(line: str, program: str) -> tuple[Call, ...]:
     """Calls of ``program`` (a regular expression for its name, a path before it is allowed) in ``line``."""
     pattern = re.compile(rf"(?<![^\s;&|()])(?:[^\s;&|()'\"]*/)?(?:{program})(?=$|[\s;&|()])")
-    found = []
-    for match in pattern.finditer(line):
-        if _quoted(line, match.start()) or not _runs(line, match.start()):
-            continue
-        end = _end(line, match.end())
-        found.append(Call(match.start(), end, match.end(), not line[end:].strip()))
-    return tuple(found)
+    matches = list(pattern.finditer(line))
+    bare = {at for at, _ in plain(line)} if matches else set()
+    ends = (
+        (match, _end(line, match.end())) for match in matches if match.start() in bare and _runs(line, match.start())
+    )
+    return tuple(Call(match.start(), end, match.end(), not line[end:].strip()) for match, end in ends)
 
 
 def rewrite(line: str, found: Sequence[Call], arguments: Callable[[int, str], str]) -> str:
@@ -128,35 +127,33 @@ def _runs(line: str, at: int) -> bool:
     )
 
 
-def _quoted(line: str, at: int) -> bool:
-    quote = ""
-    for index, char in enumerate(line[:at]):
-        if quote:
-            quote = "" if char == quote and (quote == "'" or line[index - 1] != "\\") else quote
-        elif char in "'\"":
-            quote = char
-    return bool(quote)
-
-
 def _end(line: str, start: int) -> int:
     """The end of the simple command that goes on at ``start``: an operator, a redirection or a comment."""
-    quote = ""
-    index = start
-    while index < len(line):
-        char = line[index]
-        if quote:
-            if char == "\\" and quote == '"':
-                index += 1
-            elif char == quote:
-                quote = ""
-        elif char == "\\":
-            index += 1
-        elif char in "'\"":
-            quote = char
-        elif char in _OPERATORS or (char == "#" and line[index - 1].isspace()):
-            return index
-        elif char in "<>":
-            digits = re.search(r"\s\d$", line[start:index])
-            return index - 1 if digits else index
-        index += 1
+    for at, sign in plain(line, start):
+        if sign in _OPERATORS or (sign == "#" and line[at - 1].isspace()):
+            return at
+        if sign in "<>":
+            return at - 1 if re.search(r"\s\d$", line[start:at]) else at
     return len(line)
+
+
+def plain(line: str, start: int = 0) -> Iterator[tuple[int, str]]:
+    """Where a sign stands that is no other's: in no quotes, and behind no backslash, which is one itself. A quote that
+    is not closed stands at the end."""
+    quote, escaped = "", False
+    for at in range(start, len(line)):
+        sign = line[at]
+        if escaped:
+            escaped = False
+        elif sign == "\\" and quote != "'":
+            escaped = True
+            if not quote:
+                yield at, sign
+        elif quote:
+            quote = "" if sign == quote else quote
+        elif sign in "'\"":
+            quote = sign
+        else:
+            yield at, sign
+    if quote:
+        yield len(line), quote
