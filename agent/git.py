@@ -35,6 +35,7 @@ from agent.git_process import LOCAL, environment
 from agent.outside import git_settings
 from agent.types import FileChange
 from sandbox import process
+from sandbox.closing import Closing
 from sandbox.errors import SandboxError
 from sandbox.types import MIB, End, Finished, Limits
 
@@ -66,7 +67,7 @@ class Match:
     text: str
 
 
-class Git:
+class Git(Closing):
     """A bare repository in a folder that no sandbox can write.
 
     Args:
@@ -95,12 +96,6 @@ class Git:
         if not finished.ok:
             raise BugError("git init failed", why=first_line(finished.stderr))
         return cls(git_dir)
-
-    def __enter__(self) -> Git:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         """End the long-lived reader. The repository stays usable."""

@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path, PurePosixPath
-from typing import Self, TypeVar
+from typing import TypeVar
 
 from agent import carry
 from agent.disk import Root
@@ -26,6 +26,7 @@ from agent.paths import link_stays_inside
 from agent.tree import DEFAULT_QUOTA, BaseTree, Draft, Quota
 from agent.types import RunSpec
 from sandbox import ownership
+from sandbox.closing import Closing
 from sandbox.types import Mount, Sandbox
 
 T = TypeVar("T")
@@ -36,7 +37,7 @@ _FOLDER_MODE = 0o755
 _NAME = re.compile(r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$")
 
 
-class Workspace:
+class Workspace(Closing):
     """Everything on disk that belongs to one run. Closing it removes the checkouts."""
 
     def __init__(self, spec: RunSpec, sandbox: Sandbox, base: BaseTree, carried: carry.Carried) -> None:
@@ -62,12 +63,6 @@ class Workspace:
             spec = spec.model_copy(update={"view": _elsewhere(spec.origin)})
         base = BaseTree.load(Git(Path(spec.git_dir)), spec.base_sha, quota)
         return cls(spec, sandbox, base, carry.survey(Path(spec.origin), base) if spec.origin else carry.Carried())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -148,7 +143,7 @@ class Workspace:
         return link_stays_inside(path, os.fsdecode(self.base.content(path)))
 
 
-class Checkout:
+class Checkout(Closing):
     """A draft as files. Made by :meth:`Workspace.checkout`."""
 
     def __init__(self, workspace: Workspace, path: Path) -> None:
@@ -160,12 +155,6 @@ class Checkout:
         self._written: Mapping[str, Entry] = {}
         self._seen: dict[str, tuple[int, int, int, int]] = {}
         self._clock = 0
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def mounts(self) -> tuple[Mount, ...]:

@@ -225,8 +225,5 @@ def _keep_patch(folder: Path, git_dir: Path, result: RunResult) -> Path | None:
 
 @contextmanager
 def _base(git_dir: Path, result: RunResult) -> Iterator[BaseTree]:
-    git = Git(git_dir)
-    try:
+    with Git(git_dir) as git:
         yield BaseTree.load(git, result.change_set.base_sha)
-    finally:
-        git.close()

@@ -10,9 +10,9 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Self
 
 from sandbox import supervise
+from sandbox.closing import Closing
 from sandbox.errors import CommandNotFound, SandboxError
 from sandbox.output import Output
 from sandbox.types import Cancelled, Finished, Limits
@@ -121,7 +121,7 @@ def memory_file(data: bytes) -> int:
     return fd
 
 
-class Conversation:
+class Conversation(Closing):
     """A long-lived trusted program that answers questions over its pipes, one at a time (``git cat-file --batch``).
 
     Not for several threads at once. Its error output goes nowhere.
@@ -132,12 +132,6 @@ class Conversation:
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         self._to, self._from = self._child.stdin, self._child.stdout
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     @property
     def pid(self) -> int:

@@ -21,6 +21,7 @@ from agent.index.record import Record
 from agent.index.source import File, Source
 from agent.index.store import Row, Store
 from agent.index.workers import Job, Workers
+from sandbox.closing import Closing
 
 _ROWS, _GROUP = 500, 256
 """Records that are stored, and keys that are looked up, at once."""
@@ -42,7 +43,7 @@ def indexed(
         return indexer.index(source, base=base, progress=progress)
 
 
-class Indexer:
+class Indexer(Closing):
     """Indexes one tree after another with the same store and the same parse processes; by one thread at a time.
 
     Args:
@@ -95,12 +96,6 @@ class Indexer:
     def close(self) -> None:
         self._workers.close()
         self._store.close()
-
-    def __enter__(self) -> Indexer:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
 
 @contextlib.contextmanager

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from agent.index.record import Record
+from sandbox.closing import Closing
 
 Row = tuple[str, str, str, bytes, int]
 """(key, outline, words, counts, checksum)"""
@@ -22,7 +23,7 @@ _APPLICATION = 0x67726674  # "grft": a file of somebody else is never thrown awa
 _BATCH = 500
 
 
-class Store:
+class Store(Closing):
     """Records by key. Several readers and one writer can share the file.
 
     Args:
@@ -66,12 +67,6 @@ class Store:
             self._db.close()
             self._db = None
         self._hold(None)
-
-    def __enter__(self) -> Store:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _select(self, keys: Sequence[str]) -> list[Row]:
         if self._db is None:

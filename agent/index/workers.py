@@ -21,6 +21,7 @@ from multiprocessing.process import BaseProcess
 from typing import NamedTuple
 
 from agent.index import outline
+from sandbox.closing import Closing
 
 FILE_SECONDS = 10.0
 """Longest time for one file."""
@@ -81,7 +82,7 @@ def _bare_main() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-class Workers:
+class Workers(Closing):
     """A few parse processes, started when first needed and kept until :meth:`close`.
 
     Args:
@@ -143,12 +144,6 @@ class Workers:
             self._end(worker)
         self._workers = []
         self._busy.close()
-
-    def __enter__(self) -> Workers:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def _worker(self, number: int) -> _Worker:
         """The worker at ``number``; a fresh one if it died while it waited."""

@@ -19,12 +19,13 @@ from agent.model.recorded import CallLog, OpenCall
 from agent.model.tokens import estimate_tokens
 from agent.model.types import JsonSchema, Message, OnText, Reply, ToolSpec
 from agent.types import CallUsage, ModelEndpoint, RunSpec
+from sandbox.closing import Closing
 
 RESTARTED = "\n[the reply broke off and begins again]\n"
 """What ``on_text`` gets when text was shown and the call had to be repeated."""
 
 
-class ModelClient:
+class ModelClient(Closing):
     """Completes conversations at an endpoint, within a budget, writing each call into the run's log.
 
     One call at a time; not for several threads.
@@ -54,12 +55,6 @@ class ModelClient:
         self._cancelled = cancelled
         self._limits = limits
         self._log = CallLog(events)
-
-    def __enter__(self) -> ModelClient:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
 
     def close(self) -> None:
         for link in self._links:

@@ -51,11 +51,8 @@ def jobs_command(number: int, repository: str, as_json: bool) -> None:
 
 
 def _newest(url: str, number: int, repository: str) -> Sequence[Job]:
-    store = JobStore(url)
-    try:
+    with JobStore(url) as store:
         found = store.recent(_LOOKED_AT if repository else number)
-    finally:
-        store.close()
     return [job for job in found if repository in ("", job.command.repository.lower())][:number]
 
 

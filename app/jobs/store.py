@@ -21,6 +21,7 @@ from app.jobs.arrivals import Arrival, Arrivals, TooManyWaiting
 from app.jobs.room import Room
 from app.jobs.tables import deliveries, jobs, unfinished
 from app.jobs.types import Artefacts, Delivery, Ending, Job, JobState, Queue
+from sandbox.closing import Closing
 
 
 class LeaseLost(Exception):
@@ -35,7 +36,7 @@ class Lease:
     fence: int
 
 
-class JobStore:
+class JobStore(Closing):
     """Thread-safe; every method is one transaction and blocks for as long as that takes.
 
     Args:
