@@ -6,6 +6,7 @@ Ids are 40 hex digits. Names and messages travel as ``str`` with surrogateescape
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -143,6 +144,48 @@ def _hunks(patch: bytes) -> list[str | None]:
         file[start.start() :].decode("utf-8", "replace").rstrip("\n") if start else None
         for file, start in zip(files, starts, strict=True)
     ]
+
+
+_HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of a patch, with its number on each side where it has one."""
+
+    raw: str
+    old: int | None = None
+    new: int | None = None
+
+    @property
+    def is_head(self) -> bool:
+        """A part of the patch begins."""
+        return _HUNK.match(self.raw) is not None
+
+    @property
+    def kind(self) -> str:
+        """``add``, ``del``, ``hunk`` for what is no line of the file, or empty."""
+        if self.old is None:
+            return "hunk" if self.new is None else "add"
+        return "del" if self.new is None else ""
+
+    @property
+    def text(self) -> str:
+        """Without its sign."""
+        if self.kind == "hunk":
+            return self.raw.removeprefix("\\ ")
+        return self.raw[1:]
+
+
+def rows(patch: str) -> Iterator[Row]:
+    """A patch line by line."""
+    old = new = 0
+    for raw in patch.split("\n") if patch else ():
+        if head := _HUNK.match(raw):
+            old, new = int(head[1]), int(head[2])
+        before, after = (not head and raw[:1] not in ("\\", sign) for sign in "+-")
+        yield Row(raw, old if before else None, new if after else None)
+        old, new = old + before, new + after
 
 
 def _status(letter: str, same_content: bool) -> str:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass, replace
 
 from app.devhub import issues
 from app.devhub.auth import Actor
 from app.devhub.errors import Refused, invalid
 from app.devhub.events import announce
-from app.devhub.gitobjects import FileDiff
+from app.devhub.gitobjects import FileDiff, rows
 from app.devhub.hub import Hub
 from app.devhub.records import Pull, Repository, Review, ReviewComment
 from app.devhub.shapes import pulls as shapes
 from app.devhub.shapes.accounts import Json
 
 STATES = {"APPROVE": "APPROVED", "REQUEST_CHANGES": "CHANGES_REQUESTED", "COMMENT": "COMMENTED"}
-HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
 def submit(
@@ -162,16 +160,8 @@ def edit(hub: Hub, pull: Pull, actor: Actor, found: ReviewComment, body: str) ->
 def _find(file: FileDiff, line: int, side: str) -> tuple[str, int] | None:
     """The part of the patch that leads to a line, and how far down it is; ``None`` where the line is not in it."""
     kept: list[str] = []
-    numbers = {"LEFT": 0, "RIGHT": 0}
-    for position, row in enumerate((file.patch or "").split("\n")):
-        start = HUNK.match(row)
-        if start:
-            kept, numbers = [row], {"LEFT": int(start[1]), "RIGHT": int(start[2])}
-            continue
-        kept.append(row)
-        sides = {"-": ("LEFT",), "+": ("RIGHT",), " ": ("LEFT", "RIGHT")}.get(row[:1], ())
-        if side in sides and numbers[side] == line:
+    for position, row in enumerate(rows(file.patch or "")):
+        kept = [*([] if row.is_head else kept), row.raw]
+        if {"LEFT": row.old, "RIGHT": row.new}.get(side) == line:
             return "\n".join(kept), position
-        for each in sides:
-            numbers[each] += 1
     return None

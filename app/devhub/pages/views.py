@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from app.devhub import issues, pulls
-from app.devhub.gitobjects import FileDiff
+from app.devhub.gitobjects import FileDiff, Row, rows
 from app.devhub.hub import Hub
 from app.devhub.pages.markdown import render
 from app.devhub.records import (
@@ -30,7 +31,6 @@ EMOJI = {"+1": "👍", "-1": "👎", "laugh": "😄", "confused": "😕", "heart
 EMOJI |= {"rocket": "🚀", "eyes": "👀"}
 LINES = 2_000
 """Lines of a file's difference that are shown."""
-_HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)(?:,\d+)? @@")
 
 
 @dataclass(frozen=True)
@@ -62,16 +62,6 @@ class Reviewer:
 
     login: str
     state: str
-
-
-@dataclass(frozen=True)
-class Row:
-    """One line of a difference. ``kind``: ``add``, ``del``, ``hunk`` or empty."""
-
-    kind: str
-    old: int | None
-    new: int | None
-    text: str
 
 
 @dataclass(frozen=True)
@@ -279,34 +269,11 @@ def files(found: Iterable[FileDiff]) -> list[File]:
             status=file.status,
             additions=file.additions,
             deletions=file.deletions,
-            rows=tuple(rows(file.patch or "")[:LINES]),
+            rows=tuple(itertools.islice(rows(file.patch or ""), LINES)),
             cut=(file.patch or "").count("\n") > LINES,
         )
         for file in found
     ]
-
-
-def rows(patch: str) -> list[Row]:
-    """A patch as lines with their numbers on both sides."""
-    made: list[Row] = []
-    old = new = 0
-    for text in patch.split("\n") if patch else ():
-        hunk = _HUNK.match(text)
-        if hunk:
-            old, new = int(hunk[1]), int(hunk[2])
-            made.append(Row("hunk", None, None, text))
-        elif text.startswith("+"):
-            made.append(Row("add", None, new, text[1:]))
-            new += 1
-        elif text.startswith("-"):
-            made.append(Row("del", old, None, text[1:]))
-            old += 1
-        elif text.startswith("\\"):
-            made.append(Row("hunk", None, None, text[2:]))
-        else:
-            made.append(Row("", old, new, text[1:]))
-            old, new = old + 1, new + 1
-    return made
 
 
 def mergeable(hub: Hub, pull: Pull) -> bool:
