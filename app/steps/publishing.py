@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from agent.errors import UserError
-from agent.types import Outcome, RunResult
+from agent.types import ChangeSet, Outcome, RunResult
 from app import report
 from app.github import NotFound, PermissionMissing, Rejected, Repository
 from app.jobs.types import Ending, Job
@@ -31,6 +31,7 @@ from app.publish import (
     update,
 )
 from app.report import JobFacts, Review
+from app.report.facts import LeftOut
 from app.steps.files import ACCOUNT, PATCH, Brief
 from app.steps.running import Runs
 from app.steps.site import Site
@@ -39,6 +40,14 @@ PUBLISHED = frozenset({Outcome.PROPOSED, Outcome.TESTS_FAILING, Outcome.STUCK, O
 """Outcomes whose change is worth a pull request; a draft unless it is proven."""
 
 _REBASES = 3
+
+
+@dataclass(frozen=True)
+class _Lessened:
+    """Some of the change may not be published, and what was measured was the whole: test ``change_set`` by itself."""
+
+    change_set: ChangeSet
+    left_out: tuple[LeftOut, ...]
 
 
 class Publishing:
@@ -60,13 +69,17 @@ class Publishing:
             )
         first = await asyncio.to_thread(self._site.files.result, work.job.id)
         assert first is not None, "there was a run"
-        result = first
+        result, left_out = first, tuple[LeftOut, ...]()
         brief = brief.model_copy(update={"plan": first.plan})
-        for number in range(2, 2 + _REBASES):
-            outcome = await self._published(work, brief, result)
-            if not isinstance(outcome, Moved):
-                return outcome
-            await self._site.fetch(work, outcome.head_sha)
+        for number in range(2, 3 + _REBASES):
+            outcome = await self._published(work, brief, result, left_out)
+            match outcome:
+                case Moved():
+                    await self._site.fetch(work, outcome.head_sha)
+                case _Lessened():
+                    left_out = outcome.left_out
+                case _:
+                    return outcome
             result = first.measured_again(await self._runs.run(work, brief, number, outcome.change_set))
             await asyncio.to_thread(self._site.files.keep_told_result, work.job.id, result)
             if result.outcome not in PUBLISHED:
@@ -86,7 +99,13 @@ class Publishing:
         sentinels = {*self._site.github.secrets(), *self._site.settings.secrets}
         return await review(repository, result.change_set, rules, sentinels)
 
-    async def _published(self, work: Work, brief: Brief, result: RunResult) -> Ending | Moved:
+    async def _published(
+        self, work: Work, brief: Brief, result: RunResult, left_out: tuple[LeftOut, ...]
+    ) -> Ending | Moved | _Lessened:
+        """
+        Args:
+            left_out: what was taken out of the change before.
+        """
         command = work.job.command
         repository, workflows = await self._site.publishing(command)
         base_ref = brief.base_ref if brief.head_branch else await _base_now(repository, brief)
@@ -95,6 +114,9 @@ class Publishing:
         accepted, checked = await self._reviewed(repository, result, Rules(may_write_workflows=workflows))
         if not accepted.changes and not accepted.held_back:
             return Ending(outcome=Outcome.NO_CHANGE, reason="The change leaves every file as it was.")
+        if accepted.held_back and accepted.changes and result.outcome is Outcome.PROPOSED:
+            return _Lessened(ChangeSet(base_sha=accepted.base_sha, changes=accepted.changes), checked.left_out)
+        checked = replace(checked, left_out=(*left_out, *checked.left_out))
         await work.check()
         proposal = Proposal(
             accepted=accepted,

@@ -175,6 +175,17 @@ def test_a_workflow_file_is_shown_and_not_published(flow: World) -> None:
     (pull,) = flow.pulls(repo)
     assert {file.path for file in pull.files} == {"widget.py", "test_total.py"}
     assert "extra.yml" in (pull.body or "")
+    assert not pull.draft, "what is left of it was tested by itself"
+
+
+def test_what_is_proven_only_with_a_file_that_is_left_out_is_a_draft(flow: World) -> None:
+    repo = flow.repository("leaning")
+    flow.asked(repo, scripts.LEANING)
+    job = flow.ended(repo)
+    (pull,) = flow.pulls(repo)
+    assert {file.path for file in pull.files} == {"widget.py", "test_total.py"}
+    assert (outcome(job), pull.draft) == (Outcome.TESTS_FAILING, True)
+    assert ".figures/first" in (pull.body or "") and "Not proven" in (pull.body or "")
 
 
 @pytest.mark.parametrize("value", ["provider-key-3f9a", "BEGIN RSA PRIVATE KEY"])
