@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
+from agent.verify.python_asserts import holds_always
 from agent.verify.python_code import syntax, targets
 
 _LEAVES: Final = re.compile(r"^os\.abort\(|^os\.kill(pg)?\(os\.getp|^signal\.raise_signal\(")
@@ -21,11 +22,16 @@ _ENDING: Final = re.compile(r"^(os|signal|atexit|sys)\.\w+$")
 # Tests replace much of the world by fakes, and may; the runner and what it counts failures by they may not.
 _TARGETS: Final = re.compile(
     r"^sys\.modules\[.(_?pytest|unittest|pluggy|builtins)\b|^_?pytest\.|^unittest\.(?!mock)|AssertionError|^os\._exit"
-    r"|exitstatus|testsfailed|\.outcome$"
+    r"|exitstatus|testsfailed|\.outcome$|\.assert[A-Z_]\w*$"
 )
 _PATCHED: Final = re.compile(r"^['\"](_?pytest|unittest\.(?!mock)|os\._exit)|AssertionError")
 _MODULES: Final = frozenset({"pytest", "unittest", "unittest.TestCase", "TestCase"})
 _OUTCOME_HOOKS: Final = re.compile(r"^pytest_\w+$")
+_BOUND_HOOKS: Final = re.compile(
+    r"^['\"]?pytest_(collect|collection|ignore|itemcollected|deselected|generate|make|pyfunc|runtest|report|assertrepr"
+    r"|configure|unconfigure|sessionstart|sessionfinish|terminal|exception|fixture|cmdline|load|plugin)(_\w+)?['\"]?$"
+)
+"""Of a hook that no ``def`` makes: an import, an assignment, a key of ``globals()``."""
 
 
 def hooks(source: str, known: str | None, *, product: bool = False) -> tuple[str, ...]:
@@ -55,8 +61,14 @@ def _found(tree: ast.Module, *, lingering: bool) -> Iterator[str]:
             yield from _of_function(node)
         elif isinstance(node, ast.Call):
             yield from _of_call(node, lingering=lingering)
+        elif isinstance(node, ast.ImportFrom | ast.Import):
+            yield from _of_names(node, (alias.asname or alias.name for alias in node.names))
         elif isinstance(node, ast.Assign | ast.AugAssign | ast.AnnAssign):
-            for target in targets(node):
+            given = targets(node)
+            yield from _of_names(node, map(_bound, given))
+            if any(map(_is_equality, given)) and _is_true(node.value):
+                yield _ALWAYS_EQUAL
+            for target in given:
                 if isinstance(target, ast.Attribute | ast.Subscript) and _TARGETS.search(ast.unparse(target)):
                     yield f"`{ast.unparse(node)[:160]}` replaces a part of the test runner"
 
@@ -72,8 +84,34 @@ def _leaves_at_once(node: ast.AST) -> bool:
 def _of_function(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
     if _OUTCOME_HOOKS.match(node.name):
         yield f"the hook `{node.name}` acts on the test run: `{ast.unparse(node)[:200]}`"
-    elif node.name == "__eq__" and len(node.body) == 1 and ast.unparse(node.body[0]) == "return True":
-        yield "an `__eq__` that is always true"
+    elif node.name == "__eq__":
+        returned = [part.value for part in ast.walk(node) if isinstance(part, ast.Return)]
+        if returned and all(map(_is_true, returned)):
+            yield _ALWAYS_EQUAL
+
+
+_ALWAYS_EQUAL: Final = "an `__eq__` that is always true"
+
+
+def _is_equality(target: ast.expr) -> bool:
+    return isinstance(target, ast.Name) and target.id == "__eq__"
+
+
+def _is_true(value: ast.expr | None) -> bool:
+    if isinstance(value, ast.Lambda):
+        value = value.body
+    return value is not None and holds_always(value)
+
+
+def _bound(target: ast.expr) -> str:
+    """The name that an assignment gives, also by a key."""
+    return ast.unparse(target.slice if isinstance(target, ast.Subscript) else target)
+
+
+def _of_names(node: ast.stmt, names: Iterable[str]) -> Iterator[str]:
+    for name in names:
+        if _BOUND_HOOKS.match(name):
+            yield f"the hook `{name}` acts on the test run: `{ast.unparse(node)[:200]}`"
 
 
 def _of_call(node: ast.Call, *, lingering: bool) -> Iterator[str]:

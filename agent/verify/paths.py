@@ -21,10 +21,11 @@ _PRODUCT_FOLDERS: Final = frozenset({"src", "lib", "pkg", "internal", "app"})
 _CONFIG_NAMES: Final = re.compile(
     r"conftest\.py|\.?pytest\.(ini|toml)|tox\.(ini|toml)|setup\.cfg|pyproject\.toml|(noxfile|manage|run_?tests?)\.py"
     r"|\.coveragerc|\.?codecov\.ya?ml"
+    r"|\.noserc|(nose|nose2|unittest)\.cfg"
     r"|sitecustomize\.py|usercustomize\.py|.*\.pth"
     r"|package\.json|(jest|vitest|vite|karma|playwright|cypress|ava|wdio)\.conf(ig)?\.[cm]?[jt]s(on)?|\.mocharc(\.\w+)?"
     r"|\.(nyc|c8)rc(\.\w+)?|nyc\.config\.[cm]?js|(jest|vitest)[.-]?setup\.[cm]?[jt]sx?"
-    r"|vitest\.(workspace|projects)\.([cm]?[jt]s|json)|setupTests\.[cm]?[jt]sx?|\.taprc|\.npmrc|bunfig\.toml|(deno|turbo|nx)\.jsonc?"
+    r"|vitest\.(workspace|projects)\.([cm]?[jt]s|json)|setupTests\.[cm]?[jt]sx?|\.taprc|\.npmrc|\.yarnrc(\.yml)?|\.pnpmfile\.c?js|\.babelrc(\.\w+)?|babel\.config\.([cm]?[jt]s|json)|\.swcrc|bunfig\.toml|(deno|turbo|nx)\.jsonc?"
     r"|GNUmakefile|[Mm]akefile|justfile|Taskfile\.ya?ml|Rakefile|\.rspec|(spec|test|rails)_helper\.rb"
     r"|phpunit(\.dist)?\.xml(\.dist)?|pom\.xml|build\.gradle(\.kts)?|Cargo\.toml|go\.(mod|work)|((run[_-]?)?tests?|check|lint|ci)\.sh|\.cargo|nextest\.toml"
     r"|\.?ruff\.toml|\.flake8|\.?mypy\.ini|\.?pylintrc|pyrightconfig\.json|tsconfig[\w.-]*\.json|biome\.jsonc?|\.eslintignore|\.bandit"

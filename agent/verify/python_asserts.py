@@ -23,9 +23,9 @@ def is_vacuous(node: ast.stmt | ast.expr) -> bool:
     """Whether an assertion holds whatever the code does."""
     match node:
         case ast.Assert():
-            return _holds_always(node.test)
+            return holds_always(node.test)
         case ast.Call(args=[one, *_]) if _called(node) in _WANT_TRUTH:
-            return _holds_always(one)
+            return holds_always(one)
         case ast.Call(args=[one, other, *_]) if _called(node) in _WANT_THE_SAME:
             return ast.dump(one) == ast.dump(other)
         case _:
@@ -40,16 +40,17 @@ def _called(call: ast.Call) -> str:
     return ast.unparse(call.func).rsplit(".", 1)[-1]
 
 
-def _holds_always(test: ast.expr) -> bool:
+def holds_always(test: ast.expr) -> bool:
+    """Whether an expression is true whatever the code does."""
     match test:
         case ast.Constant():
             return bool(test.value)
         case ast.Tuple() | ast.List():  # `assert (x == 1, "message")`
             return bool(test.elts)
         case ast.BoolOp(op=ast.Or()):
-            return any(map(_holds_always, test.values))
+            return any(map(holds_always, test.values))
         case ast.BoolOp():
-            return all(map(_holds_always, test.values))
+            return all(map(holds_always, test.values))
         case ast.UnaryOp(op=ast.Not()):
             return is_false(test.operand)
         case ast.Compare(ops=[ast.Eq() | ast.Is() | ast.GtE() | ast.LtE()]):

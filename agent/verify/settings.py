@@ -15,12 +15,16 @@ _PYPROJECT: Final = (
     *("pytest", "coverage", "tox", "nox", "hatch.envs", "ruff", "mypy", "pyright", "basedpyright", "pylint", "flake8"),
     *("unittest", "cibuildwheel", "poe", "taskipy", "pdm.scripts", "rye.scripts", "ty", "interrogate", "mutmut"),
 )
-_SETUP_CFG: Final = re.compile(r"tool:pytest|pytest|coverage(:.*)?|flake8.*|mypy.*|pylint.*|aliases|testenv.*|tool:.*")
+_SETUP_CFG: Final = re.compile(
+    r"tool:pytest|pytest|nosetests|unittest|coverage(:.*)?|flake8.*|mypy.*|pylint.*|aliases|testenv.*|tool:.*"
+)
 _PACKAGE_SCRIPTS: Final = re.compile(r"test|check|lint|cover|typecheck|ci|verify", re.IGNORECASE)
 _PACKAGE_KEYS: Final = (
     *("jest", "mocha", "ava", "vitest", "nyc", "c8", "tap", "eslintConfig", "lint-staged", "xo"),
     *("workspaces", "overrides", "resolutions", "imports"),
 )
+_SHOWN: Final = 50
+"""Parts of one file that are told one by one; each is shown with its hunk."""
 _ELSEWHERE: Final = re.compile(r"(file|link|portal|npm|git|https?|github)[:+]|\.{0,2}/|[\w-]+/")
 """Where a dependency is taken from, if not from the registry under its own name."""
 
@@ -34,7 +38,8 @@ def problems(path: str, old: str | None, new: str | None) -> Iterator[Problem]:
     else:
         before, after = read(old), read(new)
         parts = [f"`{key}`" for key in sorted(before.keys() | after.keys()) if before.get(key) != after.get(key)]
-    for part in parts:
+    shown, more = parts[:_SHOWN], len(parts) - _SHOWN
+    for part in (*shown, *([f"{more} more parts: each"] if more > 0 else [])):
         yield Problem("config_changed", f"{part} decides how the tests or checks run")
 
 
@@ -78,13 +83,13 @@ def _package(source: str | None) -> Mapping[str, Any]:
 
 def _called(scripts: Mapping[str, Any]) -> Mapping[str, Any]:
     """The scripts that test or check by their name, and those that they call."""
-    found = {name for name in scripts if _PACKAGE_SCRIPTS.search(name)}
-    while True:
-        words = {word for name in found for word in re.findall(r"[\w:.-]+", str(scripts[name]))}
-        more = {name for name in scripts if name in words} - found
-        if not more:
-            return {f"scripts.{name}": scripts[name] for name in sorted(found)}
+    waiting = [name for name in scripts if _PACKAGE_SCRIPTS.search(name)]
+    found = set(waiting)
+    while waiting:
+        more = {*re.findall(r"[\w:.-]+", str(scripts[waiting.pop()]))} & scripts.keys() - found
         found |= more
+        waiting += more
+    return {f"scripts.{name}": scripts[name] for name in sorted(found)}
 
 
 def _targets(source: str | None) -> Mapping[str, str]:

@@ -43,6 +43,7 @@ def problems(old: str | None, new: str) -> Iterator[Problem]:
             yield from _told(known, body, calls=True)
         elif not name:
             yield from _told(known or (), body, calls=False)
+            yield from _reached_into(known or (), body)
 
 
 def fixtures(source: str) -> frozenset[str]:
@@ -91,6 +92,66 @@ def _told(old: Sequence[ast.stmt], new: Sequence[ast.stmt], *, calls: bool) -> I
             known[text] -= 1
             if known[text] < 0:
                 yield _problem("collection_changed", f"runs as the file is imported: `{text[:160]}`", node)
+
+
+def _reached_into(old: Sequence[ast.stmt], new: Sequence[ast.stmt]) -> Iterator[Problem]:
+    """Whatever else of a file without tests before changes something outside of it as it is imported, in whatever form:
+    within a class, as the target of a loop, by a call in an expression."""
+    known = {ast.unparse(node) for node in old}
+    for statement in new:
+        if ast.unparse(statement) in known or (
+            isinstance(statement, ast.If) and "__name__" in ast.unparse(statement.test)
+        ):
+            continue
+        told = {id(node) for node in _flat([statement]) if _acts(node, calls=False)}
+        for node in _run_at_import(statement, told):
+            if _reaches(node):
+                text = ast.unparse(node)[:160]
+                yield _problem("collection_changed", f"runs as the file is imported: `{text}`", statement)
+                break
+
+
+def _run_at_import(node: ast.AST, without: Collection[int]) -> Iterator[ast.AST]:
+    """``node`` and what is in it, but for the insides of functions.
+
+    Args:
+        without: ids of statements that are told already.
+    """
+    if id(node) in without:
+        return
+    yield node
+    inside = (
+        [*node.decorator_list, node.args]
+        if is_function(node)
+        else [node.args]
+        if isinstance(node, ast.Lambda)
+        else ast.iter_child_nodes(node)
+    )
+    for child in inside:
+        yield from _run_at_import(child, without)
+
+
+_WRITERS: Final = re.compile(
+    r"(^|\.)(setattr|delattr)$|^(exec|eval)$|(^|\.)patch(\.object|\.dict)?\(.*\)\.start$|__setattr__$"
+)
+_NAMESPACES: Final = re.compile(r"__dict__|\bvars\(|^sys\.modules$|^globals\(")
+
+
+def _reaches(node: ast.AST) -> bool:
+    """Whether a piece of code changes what others see."""
+    match node:
+        case ast.Attribute(ctx=ast.Store() | ast.Del()):
+            return True
+        case ast.Subscript(ctx=ast.Store() | ast.Del()):
+            return _NAMESPACES.search(ast.unparse(node.value)) is not None
+        case ast.Call(func=ast.Attribute(attr="update" | "setdefault" | "pop" | "__setitem__") as called):
+            return _NAMESPACES.search(ast.unparse(called.value)) is not None
+        case ast.Call(func=called):
+            return _WRITERS.search(ast.unparse(called)) is not None
+        case ast.Name(id="setattr" | "delattr" | "exec"):
+            return True
+        case _:
+            return False
 
 
 def _problem(kind: str, detail: str, node: ast.stmt | None = None) -> Problem:

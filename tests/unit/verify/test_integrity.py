@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Iterable, Mapping
 
 import pytest
 
@@ -42,6 +43,10 @@ class Changes:
 @pytest.fixture
 def findings(origin: Repository, git: Git) -> Changes:
     return Changes(origin, git)
+
+
+def kinds(found: Iterable[IntegrityFinding]) -> set[str]:
+    return {finding.kind for finding in found}
 
 
 HEAD = "import pytest, unittest, contextlib\nfrom calc import add\n\n"
@@ -426,3 +431,98 @@ def test_paths_of_tests_and_of_what_configures_them() -> None:
         "sitecustomize.py",
     ]
     assert [path for path in [*configured, "a.py", "README.md"] if is_test_config(path)] == configured
+
+
+def test_scripts_that_call_each_other_are_followed_in_bounded_time(findings: Changes) -> None:
+    scripts = {"test": "run s0", **{f"s{n}": f"run s{n + 1}" for n in range(4_000)}}
+    found = findings({"package.json": "{}"}, {"package.json": json.dumps({"scripts": scripts})})
+    assert {problem.kind for problem in found} == {"config_changed"} and len(found) == 51
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "_ = setattr(pkg, 'add', fake)",
+        "class TestX:\n    pkg.add = fake",
+        "pkg.__dict__['add'] = fake",
+        "vars(pkg).update(add=fake)",
+        "exec('pkg.add = fake')",
+        "sys.modules['pkg'] = fake",
+        "mock.patch('pkg.add', fake).start()",
+        "for change in [setattr]:\n    change(pkg, 'add', fake)",
+        "match 1:\n    case 1:\n        pkg.add = fake",
+        "[setattr(pkg, 'add', fake) for _ in '1']",
+        "for pkg.add in [fake]:\n    pass",
+        "with nullcontext(fake) as pkg.add:\n    pass",
+        "(pkg.add,) = [fake]",
+    ],
+)
+def test_a_new_file_that_reaches_into_others_as_it_is_imported_is_found(findings: Changes, line: str) -> None:
+    (found,) = findings(
+        {}, {"tests/test_new.py": f"import pkg\n\n{line}\n\n\ndef test_x():\n    assert pkg.add(1, 1) == 2\n"}
+    )
+    assert (found.kind, found.path) == ("collection_changed", "tests/test_new.py")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "import os\n\nos.environ['A'] = 'b'\nCASES = {'a': 1}\nCASES.update(b=2)\nCASES['c'] = 3\n",
+        "class Fake:\n    value = 1\n\n    def __init__(self):\n        self.value = 2\n",
+        "def fake(x):\n    x.y = 1\n\n\nadd = lambda thing: setattr(thing, 'x', 1)\n",
+        "if __name__ == '__main__':\n    import sys\n\n    sys.stdout = None\n",
+    ],
+)
+def test_a_new_file_may_set_up_what_is_its_own(findings: Changes, source: str) -> None:
+    assert not findings({}, {"tests/test_new.py": f"{source}\n\ndef test_x():\n    assert f(1) == 2\n"})
+
+
+@pytest.mark.parametrize(
+    ("path", "source"),
+    [
+        ("tests/conftest.py", "from pkg.hooks import p as pytest_collection_modifyitems\n"),
+        ("tests/conftest.py", "pytest_runtest_makereport = lambda item, call: None\n"),
+        ("tests/conftest.py", "globals()['pytest_collection_modifyitems'] = lambda items: items.clear()\n"),
+        ("pkg.py", "class A(int):\n    __eq__ = lambda self, other: True\n"),
+        ("pkg.py", "class A(int):\n    def __eq__(self, other):\n        'Equal.'\n        return not False\n"),
+        ("pkg.py", "import unittest as u\nT = u.TestCase\nT.assertEqual = lambda *a: None\n"),
+    ],
+)
+def test_what_decides_outcomes_is_found_in_any_spelling(findings: Changes, path: str, source: str) -> None:
+    assert "exit_status_hook" in kinds(findings({}, {path: source}))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "T = 'PYTEST' in str(os.environ)",
+        "T = any(name.startswith('PYTEST') for name in os.environ)",
+        "T = bool({'pytest'} & set(sys.modules))",
+        "T = 'pytest' in sys.argv[0]",
+        "T = sys.argv[0].endswith('pytest')",
+        "T = 'pytest' not in set(sys.modules)",
+    ],
+)
+def test_looking_for_the_runner_is_found_in_any_spelling(findings: Changes, line: str) -> None:
+    assert kinds(findings({}, {"pkg.py": f"{line}\n"})) == {"aware_of_tests"}
+
+
+@pytest.mark.parametrize(
+    "line", ["run(['pytest', '-q'])", "extras = ['pytest']", "def __eq__(self, other): return self.a is True"]
+)
+def test_naming_the_runner_is_nothing(findings: Changes, line: str) -> None:
+    assert not findings({}, {"pkg.py": f"{line}\n"})
+
+
+def test_a_compiled_module_shadows_the_runner_too(findings: Changes) -> None:
+    for name in ("pytest.pyc", "unittest.cpython-311-x86_64-linux-gnu.so", "tests/pluggy.pyd"):
+        assert kinds(findings({}, {name: "x"})) == {"runner_shadowed"}
+
+
+def test_a_mark_that_moves_to_another_test_is_found(findings: Changes) -> None:
+    one, other = (f"func Test{n}(t *testing.T) {{\n\tif f() != 1 {{\n\t\tt.Error()\n\t}}\n}}\n" for n in "AB")
+    skipped = "{\n\tt.Skip()\n"
+    found = findings(
+        {"a_test.go": one.replace("{\n", skipped, 1) + other}, {"a_test.go": one + other.replace("{\n", skipped, 1)}
+    )
+    assert "test_changed" in kinds(found)
