@@ -30,7 +30,7 @@ _URL = re.compile(r"https?://[^\s)>\]\"']+")
 _BLOB = re.compile(r"/(?:blob|blame|tree|raw)/[^/\s]+/([^\s#?)>\]\"']+)(?:[^\s#]*#L(\d+)(?:C\d+)?(?:-L(\d+))?)?")
 _COMMIT = re.compile(r"(?<![0-9A-Za-z])(?=[0-9]*[a-f])(?=[a-f]*[0-9])[0-9a-f]{7,40}(?![0-9A-Za-z])")
 _TICKET = re.compile(r"(?:#|\bgh-|\bissues?/|\bpull/|\bticket/|\b(?:ticket|bug|pr)[ #]{1,2})(\d{2,6})\b", re.IGNORECASE)
-_HEADING = re.compile(r"^(?:#{1,6}[ \t]*(.+?)[ \t]*#*|\*\*(.+?)\*\*:?|([A-Z][\w /]{2,40}):)[ \t]*$")
+_HEADING = re.compile(r"^(?:#{1,6}(.+)|\*\*(.+)\*\*:?|([A-Z][\w /]{2,40}):)[ \t]*$")
 _ENVIRONMENT = re.compile(
     r"\b(?:versions?|environment|system(?: info\w*)?|platform|setup|configuration|pip (?:list|freeze)|operating system"
     r"|installed packages|dependencies|checklist|show_versions)\b",
@@ -89,7 +89,7 @@ _TEMPLATE = frozenset(
 _LETTERS = re.compile(r"[^\W\d_]+")
 _MARKS = re.compile(r"[`(){}\[\]=<>_/]|\w\.\w")
 _LONGEST_LABEL = 120
-_PATH = re.compile(r"(?<![\w/.-])((?:[\w.+-]+/)*[\w+-][\w.+-]*\.[A-Za-z]\w{0,7})(?::(\d+)|#L(\d+))?(?![\w/])")
+_PATH = re.compile(r"(?<![\w/.+-])((?:[\w.+-]+/)*[\w+-][\w.+-]*\.[A-Za-z]\w{0,7})(?::(\d+)|#L(\d+))?(?![\w/])")
 _DOTTED = re.compile(r"(?<![\w.])[^\W\d]\w*(?:(?:\.|::|#|->)[^\W\d]\w*)+")
 _WORD = re.compile(r"[^\W\d]\w*")
 _CODE_WORD = re.compile(r"_\w|\w_|[a-z]\d*[A-Z]|[A-Z][A-Z][a-z]")

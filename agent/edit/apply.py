@@ -100,7 +100,7 @@ def replaced(path: str, data: bytes, first: int, last: int, text: str) -> bytes:
     if not new.strip():
         raise EditRefused("The new text is empty", todo="To delete it use edit with an empty replacement")
     if not new.lstrip().startswith(_DECORATORS):
-        kept = next((number for number, line in enumerate(old) if not _belongs_to_decorator(old, number)), 0)
+        kept = _decorators(old)
         first, old = first + kept, old[kept:]
     omission.check(path, "\n".join(old), new)
     if new == "\n".join(old):
@@ -112,14 +112,15 @@ def replaced(path: str, data: bytes, first: int, last: int, text: str) -> bytes:
 _DECORATORS = ("@", "#[")
 
 
-def _belongs_to_decorator(lines: Sequence[str], number: int) -> bool:
-    """Whether a line is (part of) a decorator above a definition; brackets may span lines."""
-    above = [line.strip() for line in lines[: number + 1]]
-    starts = [at for at, line in enumerate(above) if line.startswith(_DECORATORS)]
-    if not starts or not above[0].startswith(_DECORATORS):
-        return False
-    span = "".join(above[starts[-1] : number])
-    return starts[-1] == number or sum(map(span.count, "([{")) > sum(map(span.count, ")]}"))
+def _decorators(lines: Sequence[str]) -> int:
+    """How many lines at the beginning are decorators, whose brackets may span lines; 0 where nothing follows them."""
+    opened = 0
+    for number, line in enumerate(map(str.strip, lines)):
+        begins = line.startswith(_DECORATORS)
+        if not begins and opened <= 0:
+            return number
+        opened = (0 if begins else opened) + sum(map(line.count, "([{")) - sum(map(line.count, ")]}"))
+    return 0
 
 
 def _indented(text: str, old: str) -> str:

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 from agent.errors import ToolRefusal
 
 NO_MATCH = "No match"
+_MOST_MATCHES = 100
+"""So many are looked for: it is clear then that the text is not unique."""
 _SHOWN_MATCHES = 8
 _SHOWN_LINES = 12
 _TOLD_APART = 3
@@ -90,10 +92,10 @@ def line_of(text: str, position: int) -> int:
 
 
 def _all(text: str, search: str) -> list[int]:
-    """Every occurrence, overlapping ones too: with two of them it is not clear which is meant."""
+    """Occurrences, overlapping ones too: with two of them it is not clear which is meant."""
     found: list[int] = []
     start = text.find(search)
-    while start != -1:
+    while start != -1 and len(found) < _MOST_MATCHES:
         found.append(start)
         start = text.find(search, start + 1)
     return found
@@ -104,17 +106,16 @@ def _all(text: str, search: str) -> list[int]:
 
 def _shifted(text: str, search: str) -> list[Place]:
     """Places where whole lines equal the search text's apart from one indentation for all."""
-    wanted = search.removesuffix("\n").split("\n")
-    anchor = next((n for n, line in enumerate(wanted) if line.strip()), None)
-    if anchor is None:
+    if not search.strip():
         return []
+    wanted = search.removesuffix("\n").split("\n")
     lines = text.split("\n")
     starts = _starts(lines)
-    bare = wanted[anchor].strip()
+    places = _alike(lines, wanted)
+    if len(places) == _MOST_MATCHES:
+        raise _ambiguous(text, [(starts[first], starts[first] + 1) for first in places])
     found = []
-    for first in range(len(lines) - len(wanted) + 1):
-        if lines[first + anchor].strip() != bare:
-            continue
+    for first in places:
         shift = _shift(lines[first : first + len(wanted)], wanted)
         if shift is not None:
             last = first + len(wanted) - 1
@@ -123,6 +124,17 @@ def _shifted(text: str, search: str) -> list[Place]:
             if search.endswith("\n") and not whole:
                 continue
             found.append(Place(starts[first], end + whole, *shift))
+    return found
+
+
+def _alike(lines: list[str], wanted: list[str]) -> list[int]:
+    """Where ``wanted`` begins in ``lines``, whatever the indentation. Found in one text of them all: to compare the
+    lines at each place would take the square of their number."""
+    text, sought = ("\n".join(["", *(line.strip() for line in part), ""]) for part in (lines, wanted))
+    found, number, before = list[int](), 0, 0
+    for place in _all(text, sought):
+        number, before = number + text.count("\n", before, place), place
+        found.append(number)
     return found
 
 
@@ -153,11 +165,12 @@ def _shift(lines: list[str], wanted: list[str]) -> tuple[str, str] | None:
 
 def _ambiguous(text: str, spans: list[tuple[int, int]]) -> EditRefused:
     lines = [line_of(text, start) for start, _ in spans]
+    more = " or more" if len(lines) == _MOST_MATCHES else ""
     shown = ", ".join(map(str, lines[:_SHOWN_MATCHES])) + (", …" if len(lines) > _SHOWN_MATCHES else "")
     listed = shown if len(lines) < 2 else " and ".join(shown.rsplit(", ", 1))
     beside = _beside(text, spans) if len(spans) <= _TOLD_APART else ""
     return EditRefused(
-        f"{len(lines)} matches, lines {listed}",
+        f"{len(lines)}{more} matches, lines {listed}",
         todo=f"Add neighbouring lines to the search text until it is unique{beside}",
     )
 

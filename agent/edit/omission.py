@@ -8,6 +8,8 @@ from collections import Counter
 from agent.edit.match import EditRefused
 from agent.paths import is_prose
 
+_LONGEST = 300
+"""Characters of a mark; what finds one takes the square of a line's length, or the cube of its blanks."""
 _DOTS = r"(?:\.{3,}|…)"
 _LEFT = r"(?:rest|remaining|remainder|existing|unchanged|omitted|same as)"
 _CODE = (
@@ -58,6 +60,9 @@ def check(path: str, before: str, after: str) -> None:
 
 
 def _is_mark(path: str, line: str) -> bool:
+    line = " ".join(line.split())
+    if len(line) > _LONGEST:
+        return False
     if _BARE.match(line):
         return True
     comment = _COMMENT.match(line)

@@ -15,7 +15,7 @@ class Lines:
     """Cuts bytes into lines of text; a line longer than ``limit`` bytes is an error."""
 
     def __init__(self, limit: int) -> None:
-        self._rest = b""
+        self._rest = bytearray()
         self._limit = limit
 
     def feed(self, data: bytes) -> list[str]:
@@ -24,7 +24,10 @@ class Lines:
         Raises:
             MalformedReply: one of them never ends.
         """
-        *lines, self._rest = (self._rest + data).split(b"\n")
+        self._rest += data
+        lines: list[bytearray] = []
+        if b"\n" in data:  # or a line that comes byte by byte would be looked through with each
+            *lines, self._rest = self._rest.split(b"\n")
         if len(self._rest) > self._limit:
             raise MalformedReply(
                 "the reply holds an endless line", why=f"more than {self._limit} bytes without a line end"
@@ -33,11 +36,11 @@ class Lines:
 
     def end(self) -> list[str]:
         """What is left without a line end."""
-        rest, self._rest = self._rest, b""
+        rest, self._rest = self._rest, bytearray()
         return [_text(rest)] if rest else []
 
 
-def _text(line: bytes) -> str:
+def _text(line: bytes | bytearray) -> str:
     return line.rstrip(b"\r").decode("utf-8", "replace")
 
 

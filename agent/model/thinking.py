@@ -6,6 +6,7 @@ import re
 
 _NAMES = "think|thinking|thought|reasoning"
 _OPEN = re.compile(rf"<({_NAMES})>", re.IGNORECASE)
+_BLANK = re.compile(r"\s*")
 _LONGEST_OPEN = max(len(name) for name in _NAMES.split("|")) + 2
 # Some chat templates open the block in the prompt, so that only its end is written, on a line of its own.
 _LONE_CLOSE = re.compile(rf"^[ \t]*</(?:{_NAMES})>[ \t]*$", re.IGNORECASE | re.MULTILINE)
@@ -29,7 +30,7 @@ def _visible_from(text: str) -> int | None:
     """Where the answer begins; ``None`` while a block is open or may still be beginning."""
     start = 0
     while True:
-        begin = start + len(text[start:]) - len(text[start:].lstrip())
+        begin = _BLANK.match(text, start).end()  # type: ignore[union-attr]  # it always matches
         opened = _OPEN.match(text, begin)
         if opened:
             closed = re.compile(f"</{opened[1]}>", re.IGNORECASE).search(text, opened.end())
@@ -37,7 +38,7 @@ def _visible_from(text: str) -> int | None:
                 return None
             start = closed.end()
             continue
-        head = text[begin:]
+        head = text[begin : begin + _LONGEST_OPEN]
         if not head or (head[0] == "<" and ">" not in head and len(head) < _LONGEST_OPEN and _may_open(head)):
             return None
         return start

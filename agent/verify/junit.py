@@ -14,11 +14,15 @@ from defusedxml.common import DefusedXmlException
 from defusedxml.ElementTree import iterparse
 
 from agent.types import TestOutcome
-from agent.verify.report import Unreadable
-from sandbox.text import clean
+from agent.verify.report import MESSAGE_LIMIT, Unreadable
+from sandbox.text import clean, shorten
 
 MAX_BYTES = 64 * 1024 * 1024
 MAX_CASES = 500_000
+_TOLD = 2 * MESSAGE_LIMIT
+"""Characters of a failure that are read."""
+_LINES = 50
+"""Lines of one that are looked for in its other part."""
 
 
 @dataclass(frozen=True)
@@ -74,11 +78,18 @@ def _walk(data: bytes) -> Iterator[Case]:
                 raise Unreadable(f"the report holds more than {MAX_CASES} tests")
             files = [e.get("file", "") for e in open_elements if e.get("file")]
             yield _case(element, files[-1] if files else "")
-        if element.tag in _DROPPED and open_elements and open_elements[-1].tag != "testcase":
+        if open_elements and not _is_kept(element, open_elements[-1]):
             open_elements[-1].remove(element)
 
 
-_DROPPED = frozenset({"testcase", "testsuite", "properties", "system-out", "system-err"})
+_KEPT = frozenset({"error", "failure", "skipped", "system-out", "system-err"})
+_CHILDREN_KEPT = 20
+
+
+def _is_kept(element: Element, parent: Element) -> bool:
+    """Whether something is still to be read of it. Of a test that is what says how it ended."""
+    known = parent.tag in _KEPT or (parent.tag == "testcase" and element.tag in _KEPT)
+    return known and len(parent) <= _CHILDREN_KEPT
 
 
 def _case(element: Element, suite_file: str) -> Case:
@@ -105,7 +116,7 @@ def _outcome(element: Element) -> tuple[TestOutcome, str, str]:
         child = element.find(tag)
         if child is None:
             continue
-        head, body = child.get("message", ""), "".join(child.itertext())
+        head, body = (shorten(said, _TOLD) for said in (child.get("message", ""), "".join(child.itertext())))
         said = (body if _repeats(body, head) else f"{head}\n{body}").strip() or _printed(element)
         message = clean(said.encode("utf-8", "replace"))
         if tag == "skipped" and child.get("type") == "pytest.xfail":
@@ -124,4 +135,4 @@ def _printed(element: Element) -> str:
 
 def _repeats(body: str, head: str) -> bool:
     """Whether every line of ``head`` stands in ``body`` too; pytest puts a mark before each."""
-    return all(line.strip() in body for line in head.splitlines())
+    return all(line.strip() in body for line in head.splitlines()[:_LINES])

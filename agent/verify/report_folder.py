@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import stat
 import time
+from itertools import islice
 from pathlib import Path
 from typing import Final, Self
 
@@ -52,12 +53,13 @@ class ReportFolder:
         self._sandbox.reclaim(self._folder)
         found: dict[str, bytes] = {}
         total = 0
-        for path in sorted(self._folder.iterdir()):
+        paths = list(islice(self._folder.iterdir(), _FILES + 1))
+        for path in sorted(paths):
             status = path.lstat()
             if not stat.S_ISREG(status.st_mode):
                 continue
             total += status.st_size
-            if total > _BYTES or len(found) >= _FILES:
+            if total > _BYTES or len(paths) > _FILES:
                 raise Unreadable(f"the report is larger than {_BYTES // 2**20} MiB or {_FILES} files")
             if status.st_mtime < self._since:
                 raise Unreadable("the report file is older than the run")

@@ -175,16 +175,19 @@ class Answer:
         Raises:
             Refused: as ``read``.
         """
-        rest, total = b"", 0
+        rest, total = bytearray(), 0
         async for piece in self._pieces():
             total += len(piece)
-            *lines, rest = (rest + piece).split(b"\n")
+            rest += piece
+            lines: list[bytearray] = []
+            if b"\n" in piece:
+                *lines, rest = rest.split(b"\n")
             if total > self._limits.reply_bytes or len(rest) > self._limits.line_bytes:
                 raise Refused("the provider sent too much", status=502, code="provider_reply_too_large")
             for line in lines:
-                yield self._redacted(line + b"\n")
+                yield self._redacted(bytes(line) + b"\n")
         if rest:
-            yield self._redacted(rest)
+            yield self._redacted(bytes(rest))
 
     async def _pieces(self) -> AsyncIterator[bytes]:
         pieces = self._response.aiter_bytes()

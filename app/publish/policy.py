@@ -11,6 +11,7 @@ import re
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 
 from agent import paths
 from agent.config import FILE_NAME as OWN_CONFIG
@@ -318,21 +319,18 @@ def _tricks(text: str) -> Iterator[str]:
         (_DIRECTION, "signs that turn the reading direction"),
         (_UNSEEN, "signs that cannot be seen"),
     ):
-        places = [f"U+{ord(m[0]):04X} in line {_line(text, m)}" for m in pattern.finditer(text)]
-        if places:
-            yield f"holds {what} ({_some(places)})"
-    words = [f"line {_line(text, m)}" for m in _MIXED.finditer(text) if not m[0].isascii() and _mixes_scripts(m[0])]
-    if words:
-        yield f"holds words that mix letters of several scripts ({_some(words)})"
+        if places := _some(text, pattern.finditer(text), lambda sign: f"U+{ord(sign):04X} in "):
+            yield f"holds {what} ({places})"
+    words = (m for m in _MIXED.finditer(text) if not m[0].isascii() and _mixes_scripts(m[0]))
+    if places := _some(text, words, lambda _: ""):
+        yield f"holds words that mix letters of several scripts ({places})"
 
 
-def _line(text: str, found: re.Match[str]) -> int:
-    return text.count("\n", 0, found.start()) + 1
-
-
-def _some(places: list[str]) -> str:
-    more = len(places) - _MOST_MARKS
-    return ", ".join(places[:_MOST_MARKS]) + (f" and {more} more" if more > 0 else "")
+def _some(text: str, found: Iterator[re.Match[str]], what: Callable[[str], str]) -> str:
+    """The lines of the first of ``found``, and how many more there are; empty where there is none."""
+    places = [f"{what(m[0])}line {text.count(chr(10), 0, m.start()) + 1}" for m in islice(found, _MOST_MARKS)]
+    more = sum(1 for _ in found)
+    return ", ".join(places) + (f" and {more} more" if more else "")
 
 
 def _mixes_scripts(word: str) -> bool:

@@ -221,12 +221,17 @@ class Naming:
                 found[key] = (*found.get(key, ()), path)
         return found
 
+    @cached_property
+    def _deepest(self) -> int:
+        return 1 + max((name.count(".") for name in self._dotted), default=0)
+
     def node_id(self, case: junit.Case) -> str:
         """The id of the case; its dotted form where no file of the tree explains it."""
         if not case.classname:
             return self._choose(self._dotted.get(case.name, ()), case.file) or case.file or case.name
         named, parts = f"{self.root}{case.file}", case.classname.split(".")
-        prefixes = ((".".join(parts[:end]), parts[end:]) for end in range(len(parts), 0, -1))
+        longest = min(len(parts), self._deepest)  # a report may name what is no path, and never ends
+        prefixes = ((".".join(parts[:end]), parts[end:]) for end in range(longest, 0, -1))
         options = [(path, rest) for prefix, rest in prefixes for path in self._dotted.get(prefix, ())]
         if not options:
             return f"{case.classname}::{case.name}"

@@ -37,7 +37,7 @@ _MANAGED: Final = rf"django\s+test|{_PYTHON}manage\.py\s+test"
 _SCRIPT: Final = rf"{_PYTHON}[\w-]*test[\w-]*\.py"
 """Django's own ``runtests.py``, and those of projects around it that take the same options."""
 _LINE: Final = re.compile(
-    r"^(?:[^\n(]*\.\.\. ?)?(?P<name>\w+) \((?P<place>[\w.]+)\)(?:\n(?!\w+ \([\w.]+\)).*?)? \.\.\. (?:.*?)"
+    r"^(?:[^\n(]*\.\.\. ?)?(?P<name>\w+) \((?P<place>[\w.]+)\)(?:\n(?!\w+ \([\w.]+\)).{0,1000}?)? \.\.\. (?:.*?)"
     r"(?P<result>ok|FAIL|ERROR|expected failure|unexpected success|skipped .*)$",
     re.MULTILINE,
 )
@@ -154,6 +154,7 @@ def _folded(test: re.Match[str]) -> str:
 
 
 def _entries(text: str) -> Iterator[Entry]:
+    messages = dict(reversed(list(_messages(text))))
     for match in _LINE.finditer(text):
         result = match["result"]
         outcome = TestOutcome.SKIPPED if result.startswith("skipped") else _RESULTS[result]
@@ -161,13 +162,27 @@ def _entries(text: str) -> Iterator[Entry]:
         test = place if place.endswith(f".{match['name']}") else f"{place}.{match['name']}"
         failed_import = test.startswith("unittest.loader._FailedTest.")
         name = test.removeprefix("unittest.loader._FailedTest.")
-        message = _message(text, match["name"]) if outcome in (TestOutcome.FAILED, TestOutcome.ERROR) else ""
+        message = messages.get(match["name"], "") if outcome in (TestOutcome.FAILED, TestOutcome.ERROR) else ""
         yield Entry(name, outcome, message, collecting=failed_import)
 
 
-def _message(text: str, name: str) -> str:
-    found = re.search(rf"(?ms)^(?:FAIL|ERROR): {re.escape(name)} .*?\n-{{20,}}\n(.*?)\n\n(?:={{20,}}|-{{20,}})", text)
-    return found.group(1).strip() if found else ""
+_TOLD: Final = re.compile(r"(?:FAIL|ERROR): (\w+) ")
+_RULE: Final = re.compile(r"-{20,}|={20,}")
+
+
+def _messages(text: str) -> Iterator[tuple[str, str]]:
+    """(test, why) of each failure that is told below the run: under a rule, up to a blank line and the next rule."""
+    name, told = "", list[str]()
+    for line in text.split("\n"):
+        rule = _RULE.match(line) is not None
+        if not told:
+            head = _TOLD.match(line)
+            name, told = (name, [line]) if name and rule else (head[1] if head else name, told)
+        elif rule and not told[-1]:
+            yield name, "\n".join(told[1:]).strip()
+            name, told = "", []
+        else:
+            told.append(line)
 
 
 def prepare(files: Files) -> tuple[Step, ...]:

@@ -40,6 +40,7 @@ _ENV: Final[Mapping[str, str]] = {
 _BINARY: Final = re.compile(r"^\s+(?:Running (?:unittests )?(?P<path>\S+) \((?P<exe>[^)]*)\)|Doc-tests (?P<doc>\S+))$")
 _RUNNING: Final = re.compile(r"^running (\d+) tests?$")
 _TEST: Final = re.compile(r"^test (?P<name>.+?)(?: - should panic)? \.\.\. (?P<result>ok|FAILED|ignored)(?:, .*)?$")
+_PRINTED: Final = re.compile(r"^---- (.+) stdout ----$")
 _RESULT: Final = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed; (\d+) ignored;")
 _COMPILE_ERROR: Final = re.compile(
     r"^error(?:\[E\d+\])?: (?P<what>.*)\n(?:.*\n){0,2}?\s+--> (?P<path>[^:\n]+):\d+", re.M
@@ -107,6 +108,7 @@ def read(collected: Collected, files: Files) -> Report | None:
 
 
 def _tests(lines: Sequence[str], files: Files) -> Iterator[Entry]:
+    messages = dict(_messages(lines))
     binary, running = "", 0
     seen: list[Entry] = []
     unsummed = False
@@ -119,7 +121,7 @@ def _tests(lines: Sequence[str], files: Files) -> Iterator[Entry]:
             running, seen, unsummed = int(match[1]), [], True
         elif match := _TEST.match(line):
             outcome = _RESULTS[match["result"]]
-            message = _message(lines, match["name"]) if outcome is TestOutcome.FAILED else ""
+            message = messages.get(match["name"], "") if outcome is TestOutcome.FAILED else ""
             seen.append(Entry(f"{binary}::{match['name']}", outcome, message))
         elif match := _RESULT.match(line):
             said = tuple(map(int, match.groups()))
@@ -140,13 +142,14 @@ def _label(match: re.Match[str], files: Files) -> str:
     return str(match["path"]) if is_root else f"{crate}:{match['path']}"
 
 
-def _message(lines: Sequence[str], name: str) -> str:
-    try:
-        start = lines.index(f"---- {name} stdout ----") + 1
-    except ValueError:
-        return ""
-    end = next((n for n in range(start, len(lines)) if lines[n].startswith(("---- ", "failures:"))), len(lines))
-    return "\n".join(lines[start:end]).strip()
+def _messages(lines: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """(test, what it printed) of each that failed; the last one first, since of two of a name the first counts."""
+    end = len(lines)
+    for number in range(len(lines) - 1, -1, -1):
+        if match := _PRINTED.match(lines[number]):
+            yield match[1], "\n".join(lines[number + 1 : end]).strip()
+        if lines[number].startswith(("---- ", "failures:")):
+            end = number
 
 
 def _not_compiled(text: str) -> Iterator[Entry]:

@@ -121,7 +121,8 @@ def test_error_messages_are_kept() -> None:
     "text",
     ["", "\n\n", "<!--", "```", "<" * 50_000, "`" * 50_000, "a." * 50_000, "    at " * 20_000, "/a" * 60_000, "\"" * 50_000,
      "(" * 50_000, "File \"" * 20_000, "x.py:1:" * 20_000, "<!--" * 20_000, "# " * 50_000, "\n" * 100_000, "#L1-" * 30_000,
-     "https://a/blob/" * 8_000, "1." * 60_000, "A" * 150_000, "aA" * 75_000, "~~~" * 40_000],
+     "https://a/blob/" * 8_000, "1." * 60_000, "A" * 150_000, "aA" * 75_000, "~~~" * 40_000,
+     ("# a" + " " * 1_900 + "!\n") * 100, "+" * 190_000],
 )  # fmt: skip
 def test_hostile_text_ends(text: str) -> None:
     # A pattern that backtracks would take minutes here; the suite's own time limit ends it.

@@ -6,7 +6,7 @@ import codecs
 
 import pytest
 
-from agent.edit import Edit, EditRefused, NotText, edited, inserted, written
+from agent.edit import Edit, EditRefused, NotText, edited, inserted, replaced, written
 from agent.edit.syntax import Syntax
 
 
@@ -390,3 +390,21 @@ def test_write_keeps_what_an_existing_file_is_like() -> None:
     assert written("a.py", None, "") == b""
     with pytest.raises(EditRefused, match="already"):
         written("a.py", b"a\r\n", "a\n")
+
+
+def test_text_of_any_content_is_searched_in_bounded_time() -> None:
+    """Each would take minutes or hours if time grew with the square of the text."""
+    assert "100 or more matches" in refusal(b" " * 2_000_000, " ", "x")
+    assert "100 or more matches" in refusal(b"a" * 2_000_000, "a" * 1_000_000, "x")
+    assert "100 or more matches" in refusal(b"  a\n" * 200_000, "    a\n" * 2, "x\n")
+    assert "No match" in refusal(b" a\n" * 200_000, "a\n" * 100_000 + "b\n", "x\n")
+    assert one(b" a\n" * 200_000 + b" b\n", "a\n" * 100_000 + "b\n", "x\n").endswith(b" a\n x\n")
+    for marks in (
+        "# a" + " " * 100_000 + "b",
+        "..." + " rest" * 100_000 + "!",
+        "." * 100_000 + "!",
+        "... " * 100_000 + "!",
+    ):
+        assert written("a.py", None, f"{marks}\n")
+    decorated = "@a(\n" * 50_000
+    assert replaced("a.py", f"{decorated})\ndef f():\n    pass\n".encode(), 1, 50_003, "def f():\n    return 1\n")

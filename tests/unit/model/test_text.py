@@ -100,6 +100,10 @@ def test_reasoning_is_taken_out(text: str, expected: str) -> None:
     assert without_reasoning(text) == expected
 
 
+def test_blocks_of_any_number_are_taken_out_in_bounded_time() -> None:
+    assert without_reasoning("<think> </think>\n" * 200_000 + "b") == "b"
+
+
 # A text that ends inside what may be a tag stays held back: there is nothing more to wait for.
 @given(st.sampled_from([case for case in REASONING if case[0] != "<thin"]), st.lists(st.integers(1, 7)))
 def test_pieces_show_what_the_whole_shows(case: tuple[str, str], sizes: list[int]) -> None:

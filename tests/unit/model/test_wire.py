@@ -104,6 +104,12 @@ def test_a_line_without_an_end_is_refused() -> None:
         cutter.feed(b"x")
 
 
+def test_a_long_line_may_come_byte_by_byte() -> None:
+    cutter = Lines(3_000_000)  # would take an hour if what has come were copied or looked through with each
+    assert not any(cutter.feed(b"x") for _ in range(2_000_000))
+    assert cutter.feed(b"\n") == ["x" * 2_000_000]
+
+
 def test_events_over_several_lines_and_with_comments() -> None:
     events = ServerSentEvents()
     lines = [": ping", "event: x", 'data: {"a":', 'data: {"b": 1}', "data: }", "", "", "data:[DONE]", 'data: {"c": 2}']

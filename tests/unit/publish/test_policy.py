@@ -230,6 +230,13 @@ def test_what_hides_from_a_reviewer_gets_a_remark(path: str, content: str, words
     assert words in remark.detail
 
 
+@pytest.mark.parametrize("sign", ["\u200b", "\u202e", "p\u0430 "])
+def test_of_very_many_signs_the_first_are_named(sign: str) -> None:
+    text = "x\n" + sign * 500_000  # would take an hour if the lines of each were counted from the first
+    (remark,) = check(change("a.py", text.encode())).remarks
+    assert remark.detail.endswith("line 2 and 499997 more)")
+
+
 def test_honest_text_of_other_languages_gets_none() -> None:
     text = "имя = 'Привет, world'\nnaïve = 'ελληνικά'\nµs = 1\n日本語 = 'テスト'\n"
     assert not check(change("a.py", text.encode())).remarks

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from agent.types import TestOutcome
@@ -73,6 +75,27 @@ def test_many_cases_take_no_more_memory_than_their_outcomes() -> None:
     xml = SUITE.format("<testcase classname='c' name='t'><system-out>" + "x" * 1000 + "</system-out></testcase>")
     body = xml[xml.index("<testcase") : xml.index("</testsuite>")]
     assert len(junit.cases(SUITE.format(body * 2000).encode())) == 2000
+
+
+@pytest.mark.parametrize(
+    "within", ["{}", "<testcase name='t'>{}</testcase>", "<testcase name='t'><failure>{}</failure></testcase>"]
+)
+@pytest.mark.parametrize("one", ["<odd/>", "<failure/>", "<odd><failure/></odd>"])
+def test_what_nobody_reads_is_not_kept(within: str, one: str) -> None:
+    data = SUITE.format(within.format(one * 30_000)).encode()
+    tracemalloc.start()
+    junit.cases(data)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert most < 5 * len(data)
+
+
+def test_a_failure_of_any_length_is_read_in_bounded_time() -> None:
+    head, body = "zz&#10;" * 100_000, "a" * 10_000_000 + "zz"
+    (case,) = junit.cases(
+        SUITE.format(f"<testcase name='t'><failure message='{head}'>{body}</failure></testcase>").encode()
+    )
+    assert case.message.endswith("zz")
 
 
 def test_the_worst_that_is_said_of_a_test_counts() -> None:

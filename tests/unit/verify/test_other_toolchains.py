@@ -7,9 +7,11 @@ import json
 import pytest
 
 from agent.types import Commands, SuiteStatus, TestOutcome, TestRun
+from agent.verify import junit
 from agent.verify.report import Report, Unreadable
 from agent.verify.toolchains import TOOLCHAINS, detect
 from agent.verify.toolchains.base import Collected
+from agent.verify.toolchains.python_pytest import Naming
 from tests.support.snapshot import Snapshot
 from tests.unit.verify.conftest import MakeBench
 
@@ -334,6 +336,38 @@ def test_a_test_whose_line_something_else_has_begun() -> None:
     said = "  Applying shop.0002_tags...test_a (shop.tests.T.test_a) ... ok\ntest_b (shop.tests.T.test_b) ... ok\n"
     found = read("python-unittest", f"{said}\n{'-' * 70}\nRan 2 tests in 0.1s\n\nOK\n")
     assert found.outcomes == dict.fromkeys(("shop.tests.T.test_a", "shop.tests.T.test_b"), TestOutcome.PASSED)
+
+
+def test_failures_of_unittest_are_told_by_their_names() -> None:
+    told = [
+        f"{'=' * 70}\nFAIL: {name} (m.T.{name})\nWhat it is.\n{'-' * 70}\nTraceback:\n\n{name} != 1\n"
+        for name in ("a", "b")
+    ]
+    lines = "".join(f"{name} (m.T.{name})\nWhat it is. ... FAIL\n" for name in ("a", "b"))
+    found = read("python-unittest", "\n".join((lines, *told, f"{'-' * 70}\nRan 2 tests in 0.1s\n")))
+    assert found.messages == {"m.T.a": "Traceback:\n\na != 1", "m.T.b": "Traceback:\n\nb != 1"}
+
+
+@pytest.mark.parametrize(
+    ("toolchain", "said"),
+    [
+        ("python-unittest", "a (b) ... FAIL\n" * 60_000 + "Ran 1 test in 0.1s\n"),
+        ("python-unittest", "a (b)\n" + " ... " * 200_000 + "\na (b) ... ok\nRan 1 test in 0.1s\n"),
+        (
+            "rust",
+            "running 50000 tests\n"
+            + "test a ... FAILED\n" * 50_000
+            + "\ntest result: FAILED. 0 passed; 50000 failed; 0 ignored;\n",
+        ),
+    ],
+)
+def test_output_of_any_content_is_read_in_bounded_time(toolchain: str, said: str) -> None:
+    assert read(toolchain, said) is not None
+
+
+def test_a_name_of_any_length_is_looked_up_in_bounded_time() -> None:
+    case = junit.Case("a." * 500_000, "t", "", TestOutcome.PASSED, "", "")
+    assert Naming(frozenset({"a/a.py"}), "").node_id(case) == f"a/a.py::{'::'.join('a' * 499_998)}::::t"
 
 
 # As trial 26 prints it; paths and all but the last lines of traces are left out.
