@@ -196,6 +196,8 @@ def resumed(settings: EngineSettings, run: str) -> Wish:
     Raises:
         UserError: there is no such run, or it has no plan.
     """
+    if not run.strip():  # an empty variable of a script: neither this folder nor a new run is meant
+        raise UserError("No run is named", todo="Name its id or its folder")
     folder = Path(run) if Path(run).is_dir() else runs_folder(settings) / run
     spec, result = record.read_spec(folder), record.read_result(folder)
     if result is None or result.plan is None:

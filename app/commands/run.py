@@ -34,7 +34,7 @@ from app.terminal import Terminal, heard, say
 @click.option(
     "--resume",
     metavar="RUN",
-    default="",
+    default=None,
     help="Go on with an earlier run (its id or folder): carry out its plan, from its work if it was broken off.",
 )
 @click.option("--revise", metavar="TEXT", default="", help="With --resume: make the plan anew, with this remark.")
@@ -54,7 +54,7 @@ def run_command(
     repo: Path,
     task: str,
     plan_only: bool,
-    resume: str,
+    resume: str | None,
     revise: str,
     test_command: str,
     apply: bool | None,
@@ -78,7 +78,7 @@ def run_command(
     """
     console = Terminal(stderr=True)
     settings = local_run.settings(console)
-    if resume:
+    if resume is not None:
         wish = _resumed(settings, resume, task, revise, plan_only)
     elif revise:
         raise UserError("--revise changes the plan of an earlier run", todo="Name it with --resume")

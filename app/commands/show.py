@@ -42,6 +42,8 @@ def log_of(run: str) -> Path:
     Raises:
         UserError: there is none.
     """
+    if not run.strip():
+        raise UserError("No run is named", todo="Name its id, its folder or its log")
     if Path(run).exists():
         return events_file(Path(run))
     state = load(StoreSettings).state_dir

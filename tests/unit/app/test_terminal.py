@@ -146,7 +146,9 @@ def test_a_run_is_found_by_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     assert isinstance(CliRunner().invoke(cli, ["show", "job-2"], standalone_mode=False).exception, UserError)
 
 
-@pytest.mark.parametrize("command", [("replay", "plain.txt"), ("run", "--resume", "plain.txt")])
+@pytest.mark.parametrize(
+    "command", [("replay", "plain.txt"), ("run", "--resume", "plain.txt"), ("show", ""), ("run", "--resume", "")]
+)
 def test_a_file_that_is_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_MODEL", "m")

@@ -67,6 +67,7 @@ def test_work_that_was_broken_off_is_gone_on_with(
 def test_wrong_uses_are_named(desk: Desk, scripted: MakeModel) -> None:
     model = scripted({"content": "An answer."})
     assert "--resume" in str(desk.graftsmith("run", "--revise", "x", model=model).error)
+    assert "No run is named" in str(desk.graftsmith("run", "--resume", "", model=model).error)
     assert "no folder of a run" in str(desk.graftsmith("run", "--resume", "nothing", model=model).error)
     assert "task is empty" in str(desk.graftsmith("run", model=model).error)
     desk.graftsmith("ask", "Why?", model=model)
