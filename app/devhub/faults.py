@@ -53,11 +53,10 @@ class Faults:
             self._waiting.append(fault)
         return fault
 
-    def secondary_rate_limit(self, route: str, *, retry_after_s: int, count: int = 1) -> Fault:
+    def secondary_rate_limit(self, route: str, *, retry_after_s: int) -> Fault:
         """GitHub's answer to writing too fast."""
         return self.add(
             route,
-            count=count,
             status=403,
             message="You have exceeded a secondary rate limit. Please wait a few minutes before you try again.",
             headers={"retry-after": str(retry_after_s)},

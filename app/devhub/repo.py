@@ -148,12 +148,12 @@ class Repo:
                 tree = git.write_tree(parent, changes, scratch)
             return self._commit_tree(tree, parent, branch, message, by)
 
-    def commit_folder(self, folder: Path, *, message: str = "Initial commit", by: str | None = None) -> str:
+    def commit_folder(self, folder: Path) -> str:
         """Commit all files of a folder to the default branch."""
         with self._hub.store.transaction():
             with self._hub.scratch() as scratch:
                 tree = self._hub.git(self.record).write_folder(folder.absolute(), scratch)
-            return self._commit_tree(tree, self._parent(None), None, message, by)
+            return self._commit_tree(tree, self._parent(None), None, "Initial commit", None)
 
     def _parent(self, branch: str | None) -> str | None:
         git = self._hub.git(self.record)
@@ -176,11 +176,11 @@ class Repo:
             self._hub.git(self.record).set_ref(name, sha)
             refs.moved(self._hub, self.record, self._actor(by), name, before, sha)
 
-    def delete_branch(self, branch: str, *, by: str | None = None) -> None:
+    def delete_branch(self, branch: str) -> None:
         with self._hub.store.transaction():
             name, before = f"{refs.HEADS}{branch}", self.branches()[branch]
             self._hub.git(self.record).delete_ref(name)
-            refs.moved(self._hub, self.record, self._actor(by), name, before, ZERO)
+            refs.moved(self._hub, self.record, self._actor(None), name, before, ZERO)
 
     def branches(self) -> dict[str, str]:
         """Name to commit id."""
