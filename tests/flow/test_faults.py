@@ -48,6 +48,8 @@ from app.webhooks.policy import Ignored, Rules, decide
 from tests.flow.scripts import SCRIPT
 from tests.flow.world import BUG, FILES, OWNER, free_port
 
+pytestmark = pytest.mark.xdist_group("faults")  # they share one real run, with the environment for it
+
 _SECRET = "s" * 64
 _LIMIT = "You have exceeded a secondary rate limit. Please wait a few minutes before you try again."
 

@@ -226,11 +226,12 @@ def test_two_services_on_one_state_folder_share_the_work_and_double_nothing(flow
     other = Service({**flow.service.settings, "GRAFTSMITH_PORT": str(port)}, open_tmp_path, port)
     other.start()
     try:
-        made = [asked(flow, f"shared-{n}", alone=True) for n in range(3)]
-        for repo, number in made:
-            assert ending(flow, repo).outcome is Outcome.PROPOSED
-            assert [len(pull.commits) for pull in flow.pulls(repo)] == [1]
-            assert len(flow.told(repo, number)) == 1
+        repo = flow.repository("shared")
+        numbers = [flow.asked(repo, BUG, by="rita") for _ in range(3)]
+        for position in range(len(numbers)):
+            assert ending(flow, repo, position).outcome is Outcome.PROPOSED
+        assert [len(pull.commits) for pull in flow.pulls(repo)] == [1, 1, 1]
+        assert [len(flow.told(repo, number)) for number in numbers] == [1, 1, 1]
     finally:
         other.stop()
         other.kill()

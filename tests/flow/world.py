@@ -7,6 +7,7 @@ import json
 import os
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 import time
@@ -135,6 +136,9 @@ class World:
     model: ScriptedServer
     installation: int
     _store: JobStore | None = None
+    _changes: sqlite3.Connection | None = None
+    _seen: tuple[int, list[Job]] = (-1, [])
+    """The jobs, as of a version of their database."""
     _usual: tuple[Repo, str] | None = None
     """The repository with ``FILES`` that tests get one after the other, and its first commit."""
     _since: dict[int, tuple[int, int]] = field(default_factory=dict)
@@ -175,16 +179,21 @@ class World:
 
     def jobs(self) -> list[Job]:
         """Every job of the service, oldest first."""
-        if self._store is None:
+        if self._store is None or self._changes is None:
             path = Path(self.service.settings["GRAFTSMITH_STATE_DIR"]) / "database" / "jobs.sqlite"
             if not path.exists():
                 return []
             self._store = JobStore(sqlite_url(path))  # kept: opening one takes the write lock
-        return list(reversed(self._store.recent(1000)))
+            self._changes = sqlite3.connect(path)
+        (version,) = self._changes.execute("PRAGMA data_version").fetchone()
+        if version != self._seen[0]:  # who waits looks twenty times a second, and mostly nothing has happened
+            self._seen = version, list(reversed(self._store.recent(1000)))
+        return self._seen[1]
 
     def close(self) -> None:
-        if self._store is not None:
+        if self._store is not None and self._changes is not None:
             self._store.close()
+            self._changes.close()
 
     def jobs_of(self, repo: Repo) -> list[Job]:
         """Those of this test, oldest first."""

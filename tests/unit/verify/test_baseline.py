@@ -28,8 +28,12 @@ MakeRun = Callable[..., Bench]
 
 
 @pytest.fixture
-def again(bench: MakeBench, tools: str, tmp_path: Path) -> MakeRun:
-    """One more run on a machine whose state is kept: the set-up installs pytest, and what it made is found again."""
+def again(bench: MakeBench, tools: str, tmp_path: Path, machine_cache: Path) -> MakeRun:
+    """One more run on a machine whose state is kept: the set-up installs pytest, and what it made is found again, also
+    by other tests, which it takes longer than."""
+    (cache := tmp_path / "cache").mkdir()
+    (installed := machine_cache / "environments").mkdir(mode=0o711, exist_ok=True)
+    (cache / installed.name).symlink_to(installed)
     site = f"lib/python3.{sys.version_info.minor}/site-packages"
     packages = Path(tools.split(":")[0]).parent / site
     setup = (f"printf %s {packages} > /environment/venv/{site}/pytest.pth",)
@@ -37,7 +41,7 @@ def again(bench: MakeBench, tools: str, tmp_path: Path) -> MakeRun:
     def make(
         files: dict[str, str] | None = None, test: str = "pytest", more: tuple[str, ...] = (), **how: Any
     ) -> Bench:
-        options = {"setup": (*setup, *more), "local": False, "cache": tmp_path / "cache", **how}
+        options = {"setup": (*setup, *more), "local": False, "cache": cache, **how}
         return bench(files or FILES, test, **options)
 
     return make
