@@ -2,6 +2,7 @@
 SHELL := /bin/sh
 GRAFTSMITH := .venv/bin/graftsmith
 PYTEST := .venv/bin/python -m pytest
+unexport PYTHONDONTWRITEBYTECODE # else each test run and each service that it starts compiles everything anew
 
 .DEFAULT_GOAL := help
 .PHONY: help setup demo test check bench real weak lock clean
