@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import pytest
 from githubkit import AppAuthStrategy, AppInstallationAuthStrategy, GitHub, TokenAuthStrategy
@@ -10,6 +11,7 @@ from githubkit.cache import MemCacheStrategy
 from githubkit.exception import RequestFailed
 
 from app.devhub.devhub import AppKeys, DevHub, Repo
+from app.private_key import checked_key
 
 OWNER, NAME = "acme", "widget"
 FILES = {
@@ -32,6 +34,11 @@ class Scene:
     _clients: list[GitHub] = field(default_factory=list)
     """Kept alive, because what a client hands out does not do that."""
 
+    @property
+    def _key(self) -> Any:
+        """As githubkit hands it on to be signed with; it would check a text again for each client."""
+        return checked_key(self.keys.private_key)
+
     def client(self, auth: object) -> GitHub:
         # A cache of its own: the client's default one is shared by the process and does not know base URLs.
         made = GitHub(
@@ -47,13 +54,13 @@ class Scene:
         return made
 
     def as_app(self) -> GitHub:
-        return self.client(AppAuthStrategy(self.keys.id, self.keys.private_key))
+        return self.client(AppAuthStrategy(self.keys.id, self._key))
 
     def as_installation(self, **token: object) -> GitHub:
         """``token``: ``permissions``, ``repositories`` or ``repository_ids`` to ask for less."""
         strategy = AppInstallationAuthStrategy(
             self.keys.id,
-            self.keys.private_key,
+            self._key,
             self.installation,
             **token,  # type: ignore[arg-type]
         )
