@@ -95,7 +95,7 @@ def read_events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
 def _event(line: str, number: int, path: Path) -> dict[str, Any]:
     try:
         event = json.loads(line)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise UserError(f"Line {number} of {path} is no event", why=str(error)) from error
     if not isinstance(event, dict):
         raise UserError(f"Line {number} of {path} is no event", why="it is no JSON object")

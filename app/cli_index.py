@@ -193,7 +193,7 @@ def _answer_line(line: str, indexer: Indexer, meaning: Semantic | None) -> dict[
         index = indexer.index(DirectorySource(root))
         commits = read_history(Path(past)) if past else None
         return answer(search(index, query, k=int(request.get("k") or 20), history=commits, meaning=meaning))
-    except (GraftsmithError, OSError, ValueError, KeyError, TypeError) as error:
+    except (GraftsmithError, OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         return {"files": [], "functions": [], "error": f"{type(error).__name__}: {error}"}
 
 

@@ -31,7 +31,7 @@ def _commits(path: Path) -> Iterator[Commit]:
             try:
                 item = json.loads(line)
                 yield Commit(str(item["sha"]), int(item["time"]), str(item["message"]), tuple(map(str, item["files"])))
-            except (ValueError, KeyError, TypeError):
+            except (ValueError, KeyError, TypeError, OverflowError, RecursionError):
                 continue
 
 

@@ -60,7 +60,7 @@ def _of_runner(data: bytes, views: Sequence[str], texts: Mapping[str, str]) -> S
                 ]
                 code = code_lines(texts[path]) & {line for line, _ in counts}
                 seen[path] = Lines(code, code & {line for line, count in counts if count > 0})
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return {}  # damaged, or made up
     return seen
 
@@ -96,7 +96,7 @@ def _scripts(data: bytes, views: Sequence[str], paths: Collection[str]) -> Itera
                 ranges = [one for function in script["functions"] for one in function["ranges"]]
                 found = [(int(one["startOffset"]), int(one["endOffset"]), int(one["count"])) for one in ranges]
                 yield path, found or [(0, 0, 0)]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return  # damaged, or made up
 
 

@@ -163,7 +163,7 @@ def _of_eslint(output: str, views: Sequence[str]) -> Iterator[Finding]:
             for said in (message for message in file["messages"] if message["severity"] > 1):  # 1 is a warning
                 line, rule = int(said.get("line") or 0), str(said["ruleId"] or "")
                 yield _finding(str(file["filePath"]), views, line, rule, str(said["message"]))
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return  # a crash of the tool itself, on the base too
 
 

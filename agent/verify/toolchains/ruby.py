@@ -127,7 +127,7 @@ def _of_rspec(data: bytes) -> Iterator[Entry]:
         if outside:
             texts = "\n".join(map(str, content.get("messages", ())))
             yield Entry("rspec", TestOutcome.ERROR, clean(texts.encode("utf-8", "replace")), collecting=True)
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError) as error:
         raise Unreadable(f"the report of rspec is damaged ({type(error).__name__})") from error
 
 

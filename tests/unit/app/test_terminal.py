@@ -153,9 +153,10 @@ def test_a_file_that_is_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_MODEL", "m")
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    Path("plain.txt").write_text('{"at": 1, "kind": "note"}\n')
-    told = CliRunner().invoke(cli, list(command), standalone_mode=False)
-    assert isinstance(told.exception, UserError)
+    for content in ('{"at": 1, "kind": "note"}', "[" * 100_000):
+        Path("plain.txt").write_text(f"{content}\n")
+        told = CliRunner().invoke(cli, list(command), standalone_mode=False)
+        assert isinstance(told.exception, UserError)
 
 
 def test_what_went_wrong(tmp_path: Path) -> None:

@@ -71,7 +71,9 @@ def test_missing_arguments_are_a_usage_error() -> None:
 
 def test_the_server_answers_every_line(tree: Path, tmp_path: Path) -> None:
     history = tmp_path / "h.jsonl"
-    history.write_text(json.dumps({"sha": "a", "time": 1, "message": "cart", "files": ["shop/cart.py"]}) + "\n")
+    past = {"sha": "a", "time": 1, "message": "cart", "files": ["shop/cart.py"]}
+    odd = (json.dumps({**past, "time": float("inf")}), "[" * 100_000)
+    history.write_text("\n".join((*odd, json.dumps(past), "")))
     requests = [
         {"repo_path": str(tree), "query": "total price", "k": 5, "history_path": None},
         {"repo_path": str(tree), "query": "total price", "k": 5, "history_path": str(history)},
@@ -79,11 +81,12 @@ def test_the_server_answers_every_line(tree: Path, tmp_path: Path) -> None:
         {"query": "x"},
     ]
     lines = "".join(json.dumps(request) + "\n" for request in requests) + "not json\n"
+    lines += "[" * 100_000 + "\n" + json.dumps({**requests[0], "k": float("inf")}) + "\n"
     output = io.StringIO()
     serve(io.StringIO(lines), output, tmp_path / "s", 1)
     answers = [json.loads(line) for line in output.getvalue().splitlines()]
-    assert len(answers) == 5
+    assert len(answers) == 7
     assert answers[0]["files"][0] == answers[1]["files"][0] == "shop/cart.py"
     assert answers[0]["functions"] == ["shop/cart.py::Cart.total_price"]
     assert all(answer["files"] == [] for answer in answers[2:])
-    assert "error" in answers[3]
+    assert all("error" in answer for answer in answers[3:])

@@ -219,7 +219,8 @@ def test_lines_that_the_runner_itself_saw() -> None:
     text = b"let a: A;\nlet b;\nlet c; c;\n\n// d\n"
     here = Collected({"coverage-final.json": json.dumps({"/v/a.ts": file, "/v/b.ts": file}).encode()}, b"", ("/v",))
     assert tracer.read(here, {"a.ts": text}) == {"a.ts": Lines(frozenset({1, 2, 3}), frozenset({1, 3}))}
-    for damaged in (b"{", b"[]", b'{"/v/a.ts": {}}'):
+    endless = json.dumps({"/v/a.ts": file}).replace('"line": 1}', '"line": 1e999}').encode()
+    for damaged in (b"{", b"[]", b'{"/v/a.ts": {}}', b"[" * 100_000, endless):
         assert tracer.read(replace(here, reports={"coverage-final.json": damaged}), {"a.ts": text}) == {}
 
 

@@ -187,6 +187,9 @@ def test_surefire_phpunit_and_rspec() -> None:
     assert read("ruby", rspec_0__json=json.dumps(content)).outcomes == {"spec/a_spec.rb::A adds": "failed"}
     with pytest.raises(Unreadable):
         read("ruby", rspec_0__json="[]")
+    with pytest.raises(Unreadable):
+        endless = {**content, "summary": {"errors_outside_of_examples_count": float("inf")}}
+        read("ruby", rspec_0__json=json.dumps(endless))
 
 
 @pytest.mark.parametrize(

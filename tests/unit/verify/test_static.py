@@ -100,6 +100,13 @@ def test_a_grammar_is_believed_only_where_it_understood_the_base(
     assert parsed(made.draft({"a.go": after})).found == ()
 
 
+@pytest.mark.parametrize("line", ["1e999", "[" * 100_000])
+def test_what_a_forged_linter_says_is_no_error_of_ours(line: str) -> None:
+    said = '[{"filePath": "a.js", "messages": [{"severity": 2, "ruleId": "x", "message": "y", "line": ' + line + "}]}]"
+    eslint = next(linter for linter in LINTERS if linter.name == "eslint")
+    assert not list(read(eslint, said, "/v"))
+
+
 def test_only_new_findings_of_configured_linters_count(bench: MakeBench) -> None:
     made = bench({".flake8": "[flake8]\n", "flake8.py": FLAKE8, "a.py": "x = 1\nprint(x)\n", "b.py": "print(2)\n"})
     (check,) = linted(made, made.draft({"a.py": "# moved\n\nx = 1\nprint(x)\n", "c.py": "y = 1\nprint(y)\n"}))
