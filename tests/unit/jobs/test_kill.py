@@ -215,11 +215,18 @@ def pause(pid: int, state: Path) -> None:
     """Stop a process where it holds no lock of a database: everybody would wait for that, and this is not about it."""
     for _ in range(100):
         os.kill(pid, signal.SIGSTOP)
+        while not _stands(pid):  # the signal is on its way, and a thread may still take a lock
+            time.sleep(0.001)
         if not any(map(_locked, state.rglob("*.sqlite"))):
             return
         os.kill(pid, signal.SIGCONT)
         time.sleep(0.05)
     raise AssertionError("the process holds a lock whenever it is stopped")
+
+
+def _stands(pid: int) -> bool:
+    states = [stat.read_text().rpartition(") ")[2][0] for stat in Path(f"/proc/{pid}/task").glob("*/stat")]
+    return all(state == "T" for state in states)
 
 
 def _locked(path: Path) -> bool:
