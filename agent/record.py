@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Self
 
@@ -19,6 +20,9 @@ CANCEL = "cancel"
 """A file of this name in the run's folder asks the run to stop."""
 DISK_FULL = 74
 """Exit code of a run that could not write down its end (``EX_IOERR`` of sysexits.h)."""
+
+_LONGEST = 256 * 1024**2
+"""Characters of an event; more come of a device, say."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +90,15 @@ def read_events(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """
     try:
         with path.open(encoding="utf-8", errors="replace") as lines:
-            for number, line in enumerate(lines, start=1):
+            for number, line in enumerate(iter(partial(lines.readline, _LONGEST), ""), start=1):
                 yield number, _event(line, number, path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise UserError(f"There is no event log {path}", todo="Name a run's folder or its events.jsonl") from error
 
 
 def _event(line: str, number: int, path: Path) -> dict[str, Any]:
+    if len(line) == _LONGEST:
+        raise UserError(f"Line {number} of {path} is no event", why="it does not end")
     try:
         event = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -147,7 +147,14 @@ def test_a_run_is_found_by_its_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 @pytest.mark.parametrize(
-    "command", [("replay", "plain.txt"), ("run", "--resume", "plain.txt"), ("show", ""), ("run", "--resume", "")]
+    "command",
+    [
+        ("replay", "plain.txt"),
+        ("run", "--resume", "plain.txt"),
+        ("show", ""),
+        ("show", "/dev/zero"),
+        ("run", "--resume", ""),
+    ],
 )
 def test_a_file_that_is_no_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: tuple[str, ...]) -> None:
     monkeypatch.chdir(tmp_path)
