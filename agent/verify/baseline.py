@@ -170,8 +170,8 @@ class Baseline:
         part = PartialBase(self._harness, self._base, whole)
         was_old, self._is_old = self._is_old, False
         if part.run is None:
-            if was_old:
-                self.run = self._measured()
+            if was_old:  # it may be another day's trouble
+                self.run, self._measured_at = self._measured(), time.time()
             return False
         if self._key and not was_old and not self._harness.plan.without:
             self._shelf.keep(self._kept(whole))

@@ -6,11 +6,11 @@ files the next one can hold; one that does not is tried with fewer, and a file t
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import takewhile
 from typing import Final
 
+from agent.index.graph import called
 from agent.tree import Draft
 from agent.types import Partial, SuiteStatus, TestRun
 from agent.verify.harness import Harness
@@ -143,10 +143,10 @@ class PartialBase:
 
 def nearest(reached: Sequence[str], changed: Collection[str]) -> list[str]:
     """Test files called like a changed file, then those that share most of its folders; else in their order."""
-    stems = {_stem(path) for path in changed}
+    names = {called(path) for path in changed}
 
     def far(path: str) -> tuple[bool, int]:
-        return _stem(path) not in stems, -max((_shared(path, other) for other in changed), default=0)
+        return called(path) not in names, -max((_shared(path, other) for other in changed), default=0)
 
     return sorted(reached, key=far)
 
@@ -155,10 +155,6 @@ def _shared(one: str, other: str) -> int:
     """How many folders from the root the two paths have in common."""
     pairs = zip(one.split("/")[:-1], other.split("/")[:-1], strict=False)
     return len(list(takewhile(lambda pair: pair[0] == pair[1], pairs)))
-
-
-def _stem(path: str) -> str:
-    return re.sub(r"^test_|[._-]?(tests?|spec)$", "", path.rpartition("/")[2].partition(".")[0])
 
 
 def test_files(draft: Draft) -> Iterator[str]:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from agent.verify.python_code import Function, blocks, is_function, syntax, targets
@@ -120,13 +120,11 @@ def _run_at_import(node: ast.AST, without: Collection[int]) -> Iterator[ast.AST]
     if id(node) in without:
         return
     yield node
-    inside = (
-        [*node.decorator_list, node.args]
-        if is_function(node)
-        else [node.args]
-        if isinstance(node, ast.Lambda)
-        else ast.iter_child_nodes(node)
-    )
+    inside: Iterable[ast.AST] = ast.iter_child_nodes(node)
+    if is_function(node):
+        inside = (*node.decorator_list, node.args)
+    elif isinstance(node, ast.Lambda):
+        inside = (node.args,)
     for child in inside:
         yield from _run_at_import(child, without)
 

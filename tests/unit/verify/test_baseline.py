@@ -133,6 +133,16 @@ def test_that_a_suite_is_too_long_is_known_for_a_day_and_its_part_measured_each_
     assert not shelf(second).find(kept.key)
 
 
+def test_a_suite_that_was_too_long_and_has_no_part_is_measured_again(again: MakeRun) -> None:
+    made = again(test="sh -c 'exit 1'")
+    long = TestRun(command=("t",), status=SuiteStatus.TIMED_OUT, detail="they did not end")
+    shelf(made).keep(Kept(key=key_of(made.harness), measured_at=time.time(), run=long))
+    baseline = taken(made)
+    assert baseline.run.status is SuiteStatus.TIMED_OUT and runs(made) == [True]
+    assert not baseline.go_by_parts() and not baseline.taken_from
+    assert baseline.run.status is SuiteStatus.FAILING and runs(made) == [True, False]
+
+
 def test_a_persons_own_environment_and_files_have_no_name(again: MakeRun, bench: MakeBench) -> None:
     assert key_of(again(local=True).harness) == ""
     made = bench({"Makefile": "test:\n\ttrue\n"}, local=False)
